@@ -21,7 +21,7 @@ PROJECT_FILE = "pyproject.toml"
 
 
 def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the user's settings: ``PIPEMAGIC_CONFIG``, or that of the platform."""
+    """Return the folder of the user's settings: ``PIPEMAGIC_CONFIG``, or the platform's folder."""
     if named := environ.get(CONFIG_VARIABLE):
         return Path(named).expanduser().absolute()
     import platformdirs

@@ -171,7 +171,7 @@ class TransactionLost(PipemagicError):
 
 
 class StatementError(PipemagicError):
-    """The database refused a statement. ``code`` is the server's code, or that of UnknownName.
+    """The database refused a statement. ``code`` is the server's code, or UNKNOWN_NAME.
 
     ``extended_code`` is the server's more specific code, such as SQLITE_CONSTRAINT_UNIQUE, '' if it sends none.
     ``index`` is the index of the statement in the request; ``sql`` its text; ``offset`` the position of
@@ -245,7 +245,7 @@ class RulesError(PipemagicError):
 class LoadError(PipemagicError):
     """A frame could not be loaded; the target table is unchanged.
 
-    ``extended_code`` is that of the StatementError which ended the load, '' if it had another reason.
+    ``extended_code`` is the ``extended_code`` of the StatementError that ended the load, '' for another reason.
     """
 
     code = "LOAD"

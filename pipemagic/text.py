@@ -29,7 +29,7 @@ _SECONDS = {
 }  # fmt: skip
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|w|d|h|m|s)")
 MOST_NAMES = 8
-"""The most names that a message lists; the others are counted."""
+"""The maximum number of names in a message; the others are counted."""
 
 _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 

@@ -51,7 +51,7 @@ class Endpoint:
 
     @cached_property
     def port(self) -> int:
-        """The TCP port, by default that of the scheme."""
+        """The TCP port; defaults to the port of the scheme."""
         return urlsplit(self.url).port or _DEFAULT_PORT[self.scheme]
 
     @cached_property
@@ -186,7 +186,7 @@ def check_base_url(endpoint: Endpoint, base_url: str) -> Endpoint:
 
 
 def instance_of(endpoint: Endpoint, other: Endpoint) -> str | None:
-    """Return the prefix of an instance's host name before that of its database; None for other names."""
+    """Return the part of an instance's host name before its database's host name; None for other names."""
     own_host, host = endpoint.named_host, other.named_host
     return host.removesuffix(f"-{own_host}") if host.endswith(f"-{own_host}") else None
 

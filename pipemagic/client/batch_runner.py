@@ -55,7 +55,7 @@ def result_of(entry: Entry, sql: str = "", index: int = 0) -> StmtResult:
 
 
 def _read_batch(entry: OkEntry, batch: Batch, stmts: Sequence[Stmt], first: int) -> Run:
-    """Read the entry of a batch whose statements start at step ``first``."""
+    """Read the entry of a batch; its statements start at step ``first``."""
     assert isinstance(entry.response, BatchResponse)  # checked when it was read
     results, errors = entry.response.result.step_results, entry.response.result.step_errors
     if not len(results) == len(errors) == len(batch.steps):

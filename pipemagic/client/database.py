@@ -99,7 +99,7 @@ class Database:
 
     @property
     def endpoint(self) -> Endpoint:
-        """The endpoint of the server; that of the embedded service changes with each start."""
+        """The endpoint of the server; the embedded service has another one after each start."""
         return self.transport.endpoint
 
     @property

@@ -28,7 +28,7 @@ from pipemagic.errors import (
 from pipemagic.http.transport import ClosedUnsent
 
 _FORWARDED = "Failed to execute queries via RPC protocol"
-"""The message of a libSQL replica whose primary did not accept a forwarded request."""
+"""The message of a libSQL replica if its primary refused a forwarded request."""
 
 OTHER_TOKEN = "use another token; the database token and the platform token are different"
 

@@ -72,12 +72,12 @@ def start_of(path: str) -> bytes:
 
 
 def stem(path: str) -> str:
-    """Return the name of a file without its suffixes; the separators may be those of another system."""
+    """Return the name of a file without its suffixes, with the path separators of any system."""
     return Path(path.replace("\\", "/")).stem
 
 
 def database_name(path: str, existing_names: Collection[str] = ()) -> str:
-    """Return a valid name for a new database, as close to that of its file as possible."""
+    """Return a valid name for a new database, as close to its file's name as possible."""
     plain = re.sub(r"[^a-z0-9-]+", "-", stem(path).lower()).strip("-")[:30].strip("-")
     plain = "copy" if names.problem("database", plain) else plain
     number, name = 1, plain

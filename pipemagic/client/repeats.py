@@ -126,7 +126,7 @@ class Message:
 
 
 def cause_of_refusal(response: HttpResponse, message: Message) -> Cause | None:
-    """Return why a message whose response is not 2xx may be sent again; None if it must not."""
+    """Return why a message without a 2xx response may be sent again; None if it must not."""
     if message.reopens:
         fault = faults.read_fault(response.body, response.content_type)
         if faults.is_stream_gone(response.status, fault):

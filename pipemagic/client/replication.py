@@ -91,7 +91,7 @@ class ReplicationState:
 
 
 class ReadYourWrites:
-    """The state that the reads of one stream wait for: the newest known state of the database, each one once.
+    """The state that the reads of one stream wait for: each newest state of the database once.
 
     For the pending request, ``index`` is the state that was known when it was sent, and ``limit`` the seconds
     to wait for the response, since a read in it waits for that state; None if the server has its own limit.

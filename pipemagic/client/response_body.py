@@ -23,7 +23,7 @@ RATE_PERIOD = 10.0
 """The shortest time in seconds over which the rate is measured."""
 
 _UNPACKED_SIZE = 1024 * 1024
-"""The most bytes that are decompressed at once."""
+"""The maximum number of bytes to decompress at once."""
 
 _SMALL_CHUNK = 8 * 1024
 """Size in bytes below which a chunk is small."""

@@ -6,7 +6,7 @@ from pipemagic.client.pasted import token_in
 
 
 class Secret(str):
-    """A string whose repr, which notebooks display, hides it."""
+    """A string that its repr, which notebooks display, hides."""
 
     __slots__ = ()
 

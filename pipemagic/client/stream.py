@@ -77,12 +77,12 @@ _SMALLEST: list[Request] = [Execute(Stmt("SELECT 1"))]
 
 
 class Dialect(IntEnum):
-    """The requests that a server is sent; the number is that of the path."""
+    """The requests that a server accepts; the number is part of the path."""
 
     SEED = 2
     """Only ``execute`` and ``close``, on ``/v2/pipeline``: every server of version 2 has them, whatever else it has."""
     V3 = 3
-    """Those of version 3: also batches, descriptions, ``get_autocommit`` and cursors."""
+    """The requests of version 3: also batches, descriptions, ``get_autocommit`` and cursors."""
 
 
 @dataclass(slots=True, eq=False)
@@ -423,7 +423,7 @@ class ClientStream:
         return self.transaction.ended_by_server(entry, sent_at=self.sent_at, exact=self.limits == STRICT)
 
     def _untracked(self, request: Request) -> Entry:
-        """Send a request whose effect on the transaction is not tracked; return its entry."""
+        """Send a request without tracking its effect on the transaction; return its entry."""
         entries = self._exchange([request], tracked=False)
         if entries is None:
             raise TransactionLost("the server no longer knows the stream", hint=AGAIN)
@@ -509,7 +509,7 @@ class ClientStream:
         return self._lose(error, [])
 
     def _write(self, message: StreamMessage) -> None:
-        """Write the body of a message for the stream as it is, and begin to send it with the shortest time limit."""
+        """Write the body of a message for the current stream, and begin to send it with the shortest timeout."""
         if message.is_cursor and not self.is_open and (self._replaces or self.phase is not Phase.IDLE):
             self.send([])  # reopens it, with the requests to send first, for which a cursor has no room
         with self._beginning:

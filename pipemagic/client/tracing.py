@@ -24,7 +24,7 @@ from pipemagic.hrana.messages import (
 )
 
 BODY_LIMIT = 16 * 1024
-"""The most bytes of a body that is kept unchanged; a larger pipeline body is kept as an outline."""
+"""The maximum size in bytes of a body that is kept unchanged; larger pipeline bodies are outlined."""
 
 HEAD = 2048
 """The approximate number of bytes that are kept of the start of a streamed response."""
@@ -158,4 +158,4 @@ class Observer(Protocol):
     """Receives each request of a transport once, in its thread; must not raise."""
 
     def exchanged(self, request: TracedRequest) -> None:
-        """Receive a request whose response was read, or that failed."""
+        """Receive a request that failed, or after its response was read."""

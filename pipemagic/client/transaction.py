@@ -79,7 +79,7 @@ class Certainty(Enum):
 
 @dataclass(frozen=True)
 class Loss:
-    """A transaction that ended without its COMMIT, or a request whose outcome is not known.
+    """A transaction that ended without its COMMIT, or a request with an unknown outcome.
 
     ``statements`` are listed oldest first. ``not_run`` lists the other statements of the cell that met the loss; a
     retry does not run them. ``message`` is the first line of the error.
@@ -116,7 +116,7 @@ class Loss:
 
     @property
     def all_ran(self) -> bool:
-        """Whether all statements had run; otherwise they are those of a cell that was lost with its transaction."""
+        """True if all statements had run; otherwise a cell was lost together with its transaction."""
         return all(statement.ran for statement in self.statements)
 
     @property
@@ -268,7 +268,7 @@ class Transaction:
 
     @property
     def statements(self) -> Sequence[TransactionStatement]:
-        """The statements of the open transaction, oldest first; those that `recording` keeps."""
+        """The statements of the open transaction that `recording` keeps, oldest first."""
         return tuple(self._content.statements)
 
     @property
@@ -360,7 +360,7 @@ class Transaction:
         return is_unexplained
 
     def statement_failed(self, error: Error, *, sent_at: float, exact: bool) -> None:
-        """Update the state after an error in a cursor; raise TransactionLost if it reports that of the transaction."""
+        """Update the state after an error in a cursor; raise TransactionLost if the transaction was lost."""
         if self.open and _is_timeout(error):
             raise self._time_out((), [ErrorEntry(error)], sent_at, exact=exact)
 
@@ -425,7 +425,7 @@ class Transaction:
         return loss
 
     def ran_without_result(self) -> None:
-        """Record that a statement may have run in the open transaction, whose result was too large to send."""
+        """Record that a statement may have run in the open transaction, with a result too large to send."""
         self._content.incomplete = self._content.incomplete or self.open
 
     # -- what became of a loss

@@ -465,7 +465,7 @@ class Transport:
     def _end_chunks(
         self, message: Message, response: httpx.Response, error: BaseException | None = None, head: bytes | None = None
     ) -> None:
-        """Complete the record of a message whose response was read in chunks."""
+        """Complete the record of a message after its response was read in chunks."""
         if message.traced is not None:
             message.traced.status = response.status_code
             message.traced.server_timing = response.headers.get("server-timing", "")
@@ -487,7 +487,7 @@ def _url(base: str, path: str) -> httpx.URL:
 
 
 def _host_in(location: str) -> str:
-    """Return the host of a redirect, whose Location may be malformed."""
+    """Return the host of a redirect; its Location may be malformed."""
     try:
         return urlsplit(location).netloc or "another path"
     except ValueError:

@@ -20,7 +20,7 @@ from pipemagic.hrana.messages import (
 )
 
 DEEPEST_CONDITION = 64
-"""The most levels of nested conditions; known clients need three."""
+"""The maximum depth of nested conditions; clients need three."""
 
 
 class StepState(Enum):

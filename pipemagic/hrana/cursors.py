@@ -1,4 +1,4 @@
-"""Messages of cursors: a batch whose rows are sent as they are read.
+"""Messages of cursors: a batch that sends its rows as they are read.
 
 The response is lines of JSON: `Head`, then entries. For a step these are `StepBegin`, its rows, then `StepEnd` or
 `StepError`; a skipped step has none. `CursorError`, always the last one, means that the whole batch failed.

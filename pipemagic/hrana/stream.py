@@ -102,7 +102,7 @@ class StreamState:
         self.transaction = Tx.NONE
 
     def move(self, event: Event) -> None:
-        """Change the state of the stream, whose end also ends its transaction; raise StreamError if that is illegal."""
+        """Change the state of the stream, and end its transaction with it; raise StreamError if that is illegal."""
         phase = PHASES.get((self.phase, event))
         if phase is None:
             raise StreamError(f"cannot {event.value} a stream that is {self.phase.value}")

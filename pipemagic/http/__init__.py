@@ -1,4 +1,4 @@
-"""HTTP/1.1 over sockets, as a transport of httpx. This module does not import httpx, whose import is slow.
+"""HTTP/1.1 over sockets, as a transport of httpx. This module does not import httpx, which is slow.
 
 Others use `transport.HttpTransport`, `find_proxy` and `proxy_transport` of that module, and `tls`.
 """

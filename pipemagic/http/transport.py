@@ -69,7 +69,7 @@ class Origin(NamedTuple):
 
 
 class ClosedUnsent(httpx.ConnectError):
-    """A kept connection was closed by the server, and the system accepted no byte of the request."""
+    """The server closed an idle connection, and the system accepted no byte of the request."""
 
 
 class SecretBytes(bytes):
@@ -166,7 +166,7 @@ class HttpTransport(httpx.BaseTransport):
 
 
 class ResponseParser:
-    """Parses one response. Call `release` at the end: this parser and that of httptools refer to each other."""
+    """Parses one response. Call `release` at the end: this parser and the parser of httptools refer to each other."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -378,7 +378,7 @@ class HttpConnection:
 
 
 class ConnectionPool:
-    """Keep idle connections. The one that was used last is taken first, so that the others expire."""
+    """Keep idle connections. The last used one is reused first, so that the others expire."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.is_closed = False
@@ -410,7 +410,7 @@ class ConnectionPool:
         return match
 
     def put(self, connection: HttpConnection) -> None:
-        """Keep a connection whose response ended."""
+        """Keep a connection after the end of its response."""
         connection.idle_since = self._clock()
         surplus = []
         with self._lock:

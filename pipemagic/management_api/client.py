@@ -177,7 +177,7 @@ class Management:
 
     @property
     def endpoint(self) -> Endpoint:
-        """The endpoint of the server; that of the embedded service changes with each start."""
+        """The endpoint of the server; the embedded service has another one after each start."""
         return self.transport.endpoint
 
     @property
@@ -327,7 +327,7 @@ class Management:
         self, *, known: Sequence[Group] = (), name_group: Callable[[str], str] = "name it with group={!r}".format,
         notify: Callable[[str], None] = lambda _: None,
     ) -> Group:  # fmt: skip
-        """Return the group for a database whose group is not named: the only one, otherwise ``default``.
+        """Return the group for a database if none is named: the only group, otherwise ``default``.
 
         If there is no group, ``default`` is created at the closest location, and ``notify`` is called with a sentence
         that says so. ``known`` are groups that exist, for an API that cannot list them. Raise SessionError if there
@@ -418,7 +418,7 @@ class Management:
         self, name: str, group: str | None = None, *, copy_of: str | None = None, awaits_upload: bool = False,
         size_limit: str | None = None,
     ) -> DatabaseInfo:  # fmt: skip
-        """Create a database in an existing group, by default that of `default_group`.
+        """Create a database in an existing group; see `default_group` for the default.
 
         ``copy_of`` names a database whose current content it gets; with ``awaits_upload`` it cannot be used
         until a file is uploaded (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``.
@@ -461,7 +461,7 @@ class Management:
         return self._create_token("tokens", ("databases", database), expiration, read_only)
 
     def invalidate_tokens(self, database: str) -> None:
-        """Invalidate all tokens of a database immediately; with some services those of its whole group."""
+        """Invalidate all tokens of a database immediately; some services invalidate all tokens of its group."""
         self._call("POST", self._path("databases", database, "auth", "rotate"), optional="invalidating tokens")
 
     # -- requests

@@ -19,7 +19,7 @@ from pipemagic.client.secrets import Secret
 from pipemagic.errors import AddressError, ProtocolError
 
 DEFAULT_GROUP = "default"
-"""The group of a database whose group is not named, if there are several groups or none."""
+"""The group of a database if none is named, and there are several groups or none."""
 
 _CAMEL_CASE = re.compile(r"(?<=[a-z])([A-Z])")
 
@@ -207,7 +207,7 @@ class DatabaseInfo(Model, frozen=True, rename=_DATABASE_MEMBERS):
 
     @classmethod
     def read_from(cls, endpoint: Endpoint, item: Any, **given: Any) -> Self:
-        """Convert one; ``endpoint`` is that of the management API. Only the embedded service sends when and where."""
+        """Convert a JSON object from this ``endpoint``. Only the embedded service sends when and where."""
         database = cls.read(item, **given)
         url = _address(database.hostname, database.url, endpoint, local=database.primary == "local")
         return msgspec.structs.replace(database, url=url, created=_timestamp(text_of(item, "created_at")))
@@ -299,7 +299,7 @@ def _timestamp(text: str) -> float | None:
 
 
 def _address(hostname: str, url: str, endpoint: Endpoint, *, local: bool) -> str:
-    """Return the address of a database: the one that the server sent, if it has this host name; '' without a name.
+    """Return the address of a database: the server's, if it has this host name; '' without a name.
 
     The default scheme of a host name is https, except for a service on this machine, whose port is that of the API,
     and for names below the API's, which have its scheme and port.

@@ -339,7 +339,7 @@ def _may_refer(relation: Relation, key: ForeignKey, row: Mapping[str, object]) -
 
 
 def _child(parent: Relation, tables: Sequence[Relation]) -> str:
-    """Return the only columns that refer to a table, whose rows a DELETE would remove; '' if there are others."""
+    """Return the columns that refer to a table, if no others do; a DELETE would remove their rows."""
     references = [
         (table, key) for table in tables for key in table.foreign_keys if folded(key.table) == folded(parent.name)
     ]

@@ -19,7 +19,7 @@ from pipemagic.session.source_map import Edit, Segment, SourceMap, SourcePositio
 from pipemagic.sql import ParsedStatement, Token
 
 _SHORT = 4096
-"""The length in characters of the texts whose statements are kept."""
+"""The maximum length in characters of texts with cached statements."""
 
 _NAME = re.compile(r"--[ \t]*name[ \t]*:[ \t]*(\w+)\s*")
 

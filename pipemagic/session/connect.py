@@ -41,7 +41,7 @@ class ConnectionFactory:
     def at_address(
         self, profile: Profile, token: str | None, *, remember: bool, check: Callable[[], None]
     ) -> Connection:  # fmt: skip
-        """Connect to the address of a profile; ask the user for a token if the server requires one and none is known.
+        """Connect to the address of a profile; ask the user for a token if the server requires one and there is none.
 
         ``check`` raises an error if the user must not be asked. With ``remember`` the keyring stores the token that the
         user entered.

@@ -1,4 +1,4 @@
-"""What a server-side connection has besides its transaction, and loses when it is reopened.
+"""The state of a server-side connection outside of transactions, which is lost when it is reopened.
 
 These are its settings, its temporary tables, and what ``last_insert_rowid()``, ``changes()`` and ``total_changes()``
 are about, which begin at 0 again.
@@ -305,7 +305,7 @@ class RowChange(NamedTuple):
 
 @dataclass
 class RowCounts:
-    """The statements that these functions are about: the last ones of a connection, and those of its open stream.
+    """The statements that these functions refer to: the last ones of a connection and of its open stream.
 
     ``insert`` is the last INSERT that set the id, ``change`` the last statement that changes rows. ``reset`` are the
     functions that are 0 because their statement ran before the stream was reopened, or ``closed``.
@@ -317,7 +317,7 @@ class RowCounts:
     closed: bool = False
 
     def reopened(self) -> None:
-        """Record that another stream replaces the one of the statements so far."""
+        """Record that another stream replaces the stream of the statements so far."""
         if self.change is not None:
             self.reset |= frozenset(_COUNTS)
         if self.insert is not None:

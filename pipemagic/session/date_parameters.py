@@ -40,7 +40,7 @@ _COLUMNS = (
 def with_dates(
     cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], earlier: Sequence[TransactionStatement] = ()
 ) -> Cell:
-    """Return a cell as it is sent to the database that ``send`` sends requests to.
+    """Return a cell as it is sent; ``send`` sends requests to its database.
 
     ``earlier`` are the statements of the open transaction. Nothing is sent unless a parameter at midnight is compared
     with a column.
@@ -63,7 +63,7 @@ def with_dates(
 
 
 def _tables_compared(cell: Cell) -> list[str]:
-    """Return the names of the tables whose types decide how the parameters of a cell are sent; [] if none is needed."""
+    """Return the names of the tables with types that decide how the parameters of a cell are sent."""
     names: dict[str, None] = {}
     for at, dates in enumerate(cell.dates):
         queries = queries_in(cell.sent(at), {}) if dates else []

@@ -66,7 +66,7 @@ def _refuse_hidden_where(cell: Cell, index: int) -> None:
 
 
 def _confirming(cell: Cell, table: str) -> str:
-    """Return how to run a change of all rows of a table; a dump deletes those of sqlite_sequence."""
+    """Return how to run a change of all rows of a table; a dump deletes all rows of sqlite_sequence."""
     line = restoring_line(cell) if table.lower() == "sqlite_sequence" else ""
     if line:
         return f"add --confirm after %%sql or %sql to run the dump here, or create a database from it:\n{line}"

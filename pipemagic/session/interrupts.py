@@ -1,4 +1,4 @@
-"""Determine the outcome of a cell whose response did not arrive: from its text, or from the server."""
+"""Determine the outcome of a cell without a response: from its text, or from the server."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class RemainingTime:
 
 
 def _left(seconds: float | None, limit: float, *, about: bool) -> str:
-    """Return the time left of a limit as text; ``about`` if it is an estimate, whose end proves nothing."""
+    """Return the time left of a limit as text; ``about`` if it is an estimate, which proves nothing at its end."""
     if seconds is None:
         return ""
     whole = format_limit(limit)

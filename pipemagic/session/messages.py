@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _LONGEST = 40  # characters of a value in a hint
 
 _ACTING = ("optimize", "incremental_vacuum", "wal_checkpoint", "shrink_memory")
-"""Pragmas that do more than to return a value, even if none is given."""
+"""Pragmas that do more than return a value, even without an argument."""
 
 _NEAR = re.compile(r'\Anear "(.+)": ', re.DOTALL)
 _NAMED = re.compile(
@@ -43,7 +43,7 @@ _NAMED = re.compile(
 
 @dataclass(frozen=True)
 class HintNames:
-    """What a hint can name: the tables of the connection, those of other connections, saved SELECTs, values as SQL.
+    """What a hint can name: tables of this and other connections, saved SELECTs, values as SQL.
 
     In a ``generated`` statement, of a command or a panel, aliases are not the user's.
     """

@@ -271,7 +271,7 @@ def _names(text: str, name: str) -> bool:
 
 
 def _changed(table: str, tables: Mapping[str, Relation]) -> list[Relation]:
-    """Return a table, and those that its triggers change."""
+    """Return a table, and the tables that its triggers change."""
     relations, names = list[Relation](), [table]
     for name in names:
         relation = tables.get(name)
@@ -284,7 +284,7 @@ def _changed(table: str, tables: Mapping[str, Relation]) -> list[Relation]:
 
 
 def _views(text: str, tables: Mapping[str, Relation]) -> list[Relation]:
-    """Return the views that a statement names, and those that these name."""
+    """Return the views that a statement names, and the views inside these."""
     views, texts = list[Relation](), [text]
     for part in texts:
         for token in significant(part):
@@ -299,7 +299,7 @@ def _views(text: str, tables: Mapping[str, Relation]) -> list[Relation]:
 
 
 def _quotes(text: str, place: int | None, schema: SchemaCache) -> str:
-    """Return a hint to quote the name of a table or column that is at the place of the error; '' for any other error.
+    """Return a hint to quote the table or column name at the position of the error; '' for any other error.
 
     The name contains blanks, signs or a digit at its beginning, so SQLite reads it as several words.
     """
@@ -356,7 +356,7 @@ def _null(words: list[Token], at: int) -> str:
 
 
 def _distinct(words: list[Token], at: int) -> str:
-    """Return the hint for a misspelt DISTINCT, whose column SQLite takes for an alias."""
+    """Return the hint for a misspelt DISTINCT: SQLite reads its column as an alias."""
     following = words[at + 1] if at + 1 < len(words) else None
     if following is None or following.kind not in ("word", "quoted") or following.word in _AFTER_COLUMN:
         return ""

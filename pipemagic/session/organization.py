@@ -47,7 +47,7 @@ NAME_TAKEN = "choose another name, or use the existing one with --if-not-exists"
 
 @dataclass(frozen=True)
 class Listing(Generic[T]):
-    """The existing items; if the API cannot list them (``complete`` is False), those that this session created."""
+    """The existing items; if the API cannot list them (``complete`` is False), the items that this session created."""
 
     items: Sequence[T]
     complete: bool = True
@@ -307,7 +307,7 @@ class Organization:
         return self._api.create_token(database, expiration=expiration, read_only=read_only)
 
     def invalidate_tokens(self, database: str) -> None:
-        """Invalidate all tokens of a database immediately; with some services those of its whole group."""
+        """Invalidate all tokens of a database immediately; some services invalidate all tokens of its group."""
         self._api.invalidate_tokens(database)
 
     def set_overages(self, *, on: bool) -> bool:

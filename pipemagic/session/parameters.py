@@ -94,7 +94,7 @@ def _close_names(name: str, values: Variables) -> list[str]:
 
 
 class BoundStatement(NamedTuple):
-    """A statement to send, with its arguments, and those of them that can also be sent as dates."""
+    """A statement to send, with its arguments; some of them can also be sent as dates."""
 
     source_map: SourceMap
     stmt: Stmt
@@ -274,7 +274,7 @@ def _as_list(value: Any) -> list[Any] | None:
 
 
 def _with_nanoseconds(series: Any, elements: list[Any]) -> list[Any]:
-    """Return the elements of a Polars Series, whose own ``to_list`` drops the nanoseconds of dates and times."""
+    """Return the elements of a Polars Series; its own ``to_list`` drops the nanoseconds of dates and times."""
     dtype = str(series.dtype)
     if not dtype.startswith(("Datetime(time_unit='ns'", "Time")):
         return elements

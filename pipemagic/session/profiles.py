@@ -101,7 +101,7 @@ class Profile:
         return replace(self, keep_alive=None, path=None, of_project=False)
 
     def with_options(self, name: str | None, source: TokenSource, timeout: float | None, *, read_only: bool) -> Profile:
-        """Return the profile with the given options in place of its own."""
+        """Return the profile with these options instead of its own."""
         profile = replace(
             self, name=name or self.name, timeout=timeout or self.timeout, read_only=read_only or self.read_only or None
         )
@@ -112,7 +112,7 @@ class Profile:
 
     @property
     def kept_for(self) -> float | None:
-        """The seconds for which the server-side connection is kept alive."""
+        """How long the server-side connection is kept alive, in seconds."""
         return None if self.keep_alive is None else parse_duration(str(self.keep_alive))
 
     @property
@@ -146,7 +146,7 @@ class Profile:
 
     @property
     def _real_token_file(self) -> str | None:
-        """The path of the token file; that of a link's target if the link is in the project, which can change it."""
+        """The path of the token file; a link in the project is resolved, because the project can change it."""
         file = self.token_source.absolute_file
         if file is None or not self.of_project or self.path is None:
             return file
@@ -269,7 +269,7 @@ class Profiles:
 
     @property
     def trust_file(self) -> Path:
-        """The file of trusted routes, besides those of the user's own profiles."""
+        """The file of trusted routes; the user's own profiles need no trust."""
         return self.path.with_name(TRUST_FILE)
 
     def check_trusted(self, profile: Profile, *, has_token: bool, sent: str = "nothing") -> None:

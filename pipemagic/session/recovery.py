@@ -183,7 +183,7 @@ def _reason(error: PipemagicError, transaction: Transaction) -> Reason:
 
 
 def _faster(cell: Cell) -> str:
-    """Return how to run a cell whose transaction took too long."""
+    """Return how to run a cell after its transaction took too long."""
     return restoring_hint(cell) or transactions.IN_ONE_CELL
 
 
@@ -191,7 +191,7 @@ def _loss_of(
     error: PipemagicError, reason: Reason, cell: Cell, before: TransactionContent, *, overran: bool,
     is_proven: bool = False,
 ) -> Loss:  # fmt: skip
-    """Return the loss of the transaction that an error ended: the one open before the cell, or one of the cell.
+    """Return the loss of the transaction that an error ended: open before the cell, or begun in it.
 
     ``overran``: see `Transaction.overran`. The rollback is certain if it ``is_proven`` or the server has reported it.
     """
@@ -254,7 +254,7 @@ class End(Enum):
 
 
 def end_after(last: End, before: TransactionContent, ran: Sequence[ParsedStatement], *, still_open: bool) -> End:
-    """Return how the last transaction ended after these statements ran; ``last`` is the end of the one before."""
+    """Return how the last transaction ended after these statements ran; ``last`` is how the previous one ended."""
     if before.ahead(ran).open:
         return last if still_open else End.FAILED
     ends = list(before.ends(ran))
@@ -266,7 +266,7 @@ def end_after(last: End, before: TransactionContent, ran: Sequence[ParsedStateme
 def with_last_end(
     error: StatementError, last: End, loss: Loss | None, others: Mapping[str, Connection]
 ) -> StatementError:  # fmt: skip
-    """Return the error of a COMMIT or ROLLBACK without a transaction with a hint; any other error as it is.
+    """Add a hint to the error of a COMMIT or ROLLBACK without a transaction; return any other error unchanged.
 
     ``loss`` is the last transaction if it was lost, ``others`` are the other connections of the session, by name.
     """

@@ -163,7 +163,7 @@ def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None
 
 
 def _without_comments(result: StmtResult, statement: str) -> StmtResult:
-    """Return a result whose columns have names without the comments of unaliased expressions."""
+    """Return a result with column names without the comments of unaliased expressions."""
     if not any("--" in (col.name or "") or "/*" in (col.name or "") for col in result.cols):
         return result
     cols = [

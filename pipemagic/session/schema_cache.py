@@ -45,7 +45,7 @@ class SchemaCache:
         self._known: dict[str, Relation] = {}
         self._version: int | None = None  # None once DDL was applied to the tables that were read
         self.check_at = math.inf
-        """When the version is to be checked after a cell; infinite before the first read."""
+        """When to check the version after a cell; infinite before the first read."""
         self._started = self._closed = self._stale = self._changed = False
         self._temporary: dict[str, Relation] = {}
         self._uncommitted: dict[str, Relation | None] = {}  # changes of the open transaction; None: dropped

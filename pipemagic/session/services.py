@@ -31,7 +31,7 @@ EXACT, RELAXED = "exact", "relaxed"
 
 
 def check_limits(limits: str, *, temporary: bool) -> None:
-    """Raise SessionError unless these ``limits`` exist and can be those of the service that is wanted."""
+    """Raise SessionError unless these ``limits`` exist and the service can have them."""
     if limits not in (EXACT, RELAXED):
         raise SessionError(f"unknown limits {limits!r}", hint=f"{EXACT} or {RELAXED}")
     if not temporary:
@@ -163,7 +163,7 @@ class Services:
 
     @property
     def current(self) -> Organization:
-        """The organization that was chosen, that of PIPEMAGIC_API_URL, or that of the embedded service."""
+        """The chosen organization, or the one at PIPEMAGIC_API_URL, or of the embedded service."""
         with self._lock:
             if self.chosen is not None:
                 return self.chosen
@@ -176,7 +176,7 @@ class Services:
     def choose(
         self, slug: str | None, at: str | None, token_env: str | None, beside: Organization | None = None
     ) -> Organization:
-        """Choose the organization, by default of the service of ``beside`` or of the current one."""
+        """Choose the organization; defaults to the service of ``beside``, or the current one."""
         if at is None and token_env is None:
             if slug is None:
                 return self.current
@@ -280,7 +280,7 @@ class Services:
         return organization
 
     def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Organization:
-        """Return an organization of the API at an address, by default that of PIPEMAGIC_API_URL.
+        """Return an organization of the API at an address; defaults to PIPEMAGIC_API_URL.
 
         Its token is in the variable ``token_env``, or in the default ones. Raise SessionError if there is none.
         """

@@ -450,7 +450,7 @@ class Session:
 
     @property
     def organization(self) -> Organization:
-        """The current organization: that of PIPEMAGIC_API_URL, or of the embedded service, if none was chosen."""
+        """The current organization; defaults to the one at PIPEMAGIC_API_URL, or of the embedded service."""
         return self._services.current
 
     @property
@@ -543,7 +543,7 @@ class Session:
         return self._services.stop()
 
     def shut_down(self) -> None:
-        """Close streams, HTTP connections and leases permanently, also those that other threads still open."""
+        """Close streams, HTTP connections and leases permanently, even if other threads still open them."""
         with self._lock:
             self._is_shut_down = True
         for connection in self.connections.values():

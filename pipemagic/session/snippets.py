@@ -132,7 +132,7 @@ class Snippets:
                 )
 
     def _reads(self, snippet: Snippet) -> frozenset[str]:
-        """Return the tables that a snippet reads, including those of the snippets inside it."""
+        """Return the tables that a snippet reads, directly or by the snippets inside it."""
         inside = [self.get(name) for name in snippet.uses]
         own = sql.parse(snippet.text).tables - {inner.name.lower() for inner in inside}
         return own.union(*map(self._reads, inside))

@@ -34,7 +34,7 @@ TOTALS = (
     "round trips", "bytes sent", "bytes received", "statements", "errors", "rows read", "rows written", "retries",
     "streams reopened", "seconds",
 )  # fmt: skip
-"""The totals of each connection. Bytes are those of bodies as sent, compressed or not."""
+"""The totals of each connection. Bytes are the sizes of bodies as sent, compressed or not."""
 
 UNSTABLE_TOTALS = ["bytes sent", "bytes received", "seconds"]
 """The totals that differ between runs: batons and times are part of bodies."""

@@ -89,7 +89,7 @@ def ended_by(error: StatementError) -> str:
 
 
 def not_rerun(loss: Loss) -> SessionError:
-    """Return the error for a loss that is not certain, or whose statements are not all known."""
+    """Return the error for a loss that is uncertain, or has unknown statements."""
     if loss.certainty is Certainty.LATE:
         why = "its last statements may have run after its end, and would then be applied: the server does not report it"
         return SessionError(f"not rerun, because {why}", hint="check the data before you run it again")

@@ -88,7 +88,7 @@ def without_comments(name: str, statement: str) -> str:
 
 
 def _expression(name: str, statement: str) -> Sequence[Token]:
-    """Return the tokens whose text is the name, which ends without blanks; none if no comment is among them."""
+    """Return the tokens of the name, without blanks at its end; none if there is no comment among them."""
     parts = list(tokens(statement))
     starts = [token.start for token in parts]
     start = statement.find(name)

@@ -1,4 +1,4 @@
-"""Characters that look like those of SQL, or like a blank, and are letters of a name for SQLite.
+"""Characters that look like SQL or like a space, but are letters of a name in SQLite.
 
 SQLite reads every character beyond ASCII as a letter: WHERE, a no-break space and a name are one long word for it.
 Such characters come from documents, chats and slides.

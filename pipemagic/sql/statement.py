@@ -135,7 +135,7 @@ class ParsedStatement:
 
     @cached_property
     def changed_table(self) -> str:
-        """The table whose rows it changes, as written and with its schema; '' if it changes none."""
+        """The table that it changes, as written and with its schema; '' if it changes none."""
         if not self.changes_rows:
             return ""
         words = self.outer_tokens if self.keyword == "WITH" else self.head
@@ -322,7 +322,7 @@ def parse(text: str) -> ParsedStatement:
 
 
 def each(script: str) -> Iterator[ParsedStatement]:
-    """Yield the statements of a script as `split` returns them; those of a long script are never all in memory."""
+    """Yield the statements of a script as `split` returns them, without all of them in memory."""
     return iter(_split_short(script)) if len(script) <= _SHORT else _split(script)
 
 

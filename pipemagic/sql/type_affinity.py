@@ -20,7 +20,7 @@ def is_boolean(decltype: str) -> bool:
 
 
 def is_decimal(decltype: str) -> bool:
-    """Return True if a declared type is that of decimals, of which SQLite stores whole ones as integers."""
+    """Return True if a declared type is decimal; SQLite stores whole decimals as integers."""
     return _word(decltype) in ("DECIMAL", "DEC", "NUMERIC", "NUMBER", "NUM", "MONEY")
 
 

@@ -51,13 +51,13 @@ _MOST = 900
 """The most columns with which infinite numbers can be copied: the query would become too long."""
 
 _TOGETHER = 60
-"""The most columns whose signs are in one integer; SQLite also limits the depth of expressions."""
+"""The maximum number of columns with their signs in one integer; SQLite also limits the depth of expressions."""
 
 _AGAIN = "copy the table again"
 _BY_HAND = "create the table yourself, and use append"
 
 DateForm = Literal["", "day", "moment"]
-"""The form that dates of a column take: that of the target's declared type, '' for that of the source."""
+"""The form in which dates of a column are stored: the form of the target's declared type, '' for the source's form."""
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 

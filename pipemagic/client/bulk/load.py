@@ -100,7 +100,7 @@ class Load:
 
     @property
     def unexpected_types(self) -> list[tuple[str, str]]:
-        """The columns of a new table whose declared types are derived from their values, not from their dtypes."""
+        """The columns of a new table with declared types that come from their values, not from their dtypes."""
         if self.plan.into or self.plan.keeps:
             return []
         planned = zip(self.plan.columns, self.plan.types, strict=True)
@@ -225,7 +225,7 @@ def send(database: Database, batch: RowBatch, plan: LoadPlan, staging: str) -> i
 
 
 def _too_large(batch: RowBatch) -> LoadError:
-    """Return the error for a row whose size the server refuses."""
+    """Return the error for a row that is too large for the server."""
     return LoadError(
         f"{batch.too_large}; the server does not accept that much; nothing was changed",
         hint="store the value in parts, or send the whole database as a file (pipemagic db create --from-file)",
@@ -298,7 +298,7 @@ def _try_out(database: Database, plan: LoadPlan, staging: str, total: int) -> No
 
 
 def _blocked() -> LoadError:
-    """Return the error of a transaction whose time was over when its BEGIN got the write lock."""
+    """Return the error of a transaction that had timed out when its BEGIN got the write lock."""
     return LoadError(
         "another connection held the write lock; nothing was changed", hint="load again when its transaction has ended"
     )
@@ -313,7 +313,7 @@ def _too_long(plan: LoadPlan) -> LoadError:
 
 
 def _was_switched(database: Database, staging: str, error: UnknownOutcome) -> bool:
-    """Return True if a switch whose response was lost has run, which removed the staging table.
+    """Return True if a switch has run although its response was lost: the staging table is gone.
 
     Dropping that table waits for a switch that is still running, and then fails.
     """

@@ -96,7 +96,7 @@ def _first_failed(database: Database, insert: str, args: Sequence[SqlValue], mes
 
 
 def _is_refused(database: Database, plan: LoadPlan, staging: str, number: int, message: str) -> bool:
-    """Return True if the rows before the one of this number can be added, and with it they cannot.
+    """Return True if the rows before this one can be added, but not together with it.
 
     This is the proof: after the error of a trigger, SQLite's count of rows is another one.
     """
@@ -121,7 +121,7 @@ def _number(entry: Entry) -> int:
 
 
 def _columns_of(kind: str, text: str, plan: LoadPlan, table: str) -> list[str]:
-    """Return the columns of the frame whose values explain the message of a constraint of a table."""
+    """Return the columns of the frame that explain the message of a constraint of a table."""
     if kind == "NOT NULL":
         return []
     if kind == "CHECK":
@@ -161,7 +161,7 @@ def _conflict(database: Database, plan: LoadPlan, staging: str, number: int, nam
 
 
 def _without_parent(database: Database, plan: LoadPlan, staging: str) -> RefusedRow | None:
-    """Return the first staged row whose values refer to no row of another table."""
+    """Return the first staged row with values that refer to no row of another table."""
     query = 'SELECT id, "table", "from", "to" FROM temp.pragma_foreign_key_list(?) ORDER BY id, seq'
     references: dict[object, list[tuple[str, str, str | None]]] = {}
     for key, parent, column, target in rows(database, query, plan.table, types=(ANY, TEXT, TEXT, MAYBE_TEXT)):
@@ -172,7 +172,7 @@ def _without_parent(database: Database, plan: LoadPlan, staging: str) -> Refused
 
 
 def _with_targets(database: Database, pairs: Sequence[tuple[str, str, str | None]]) -> list[tuple[str, str, str]]:
-    """Return the columns of a foreign key with those that they refer to: without a name, the primary key."""
+    """Return the columns of a foreign key and the columns that they refer to; without names, the primary key."""
     query = "SELECT name FROM temp.pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
     primary = [name for (name,) in rows(database, query, pairs[0][0], types=(TEXT,))]
     targets = [target for *_, target in pairs if target is not None] or primary
