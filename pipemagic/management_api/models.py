@@ -228,7 +228,7 @@ class Instance(Model, frozen=True, rename={"state": "status", "lag": "lag_second
 
     @classmethod
     def read_from(cls, endpoint: Endpoint, item: Any) -> Self:
-        """Convert one; ``endpoint`` is that of the management API."""
+        """Convert a JSON object from this ``endpoint``."""
         instance = cls.read(item)
         url = _address(text_of(item, "hostname"), instance.url, endpoint, local=False)
         return msgspec.structs.replace(instance, url=url)
