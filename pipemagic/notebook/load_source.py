@@ -92,12 +92,12 @@ def find_source(name: str, variables: Mapping[str, object], line_with: Callable[
     from pipemagic.frames.any_frame import is_frame, kind_of
     from pipemagic.text import word
 
-    value, problem = _variable(name, variables)
+    value, undefined = _variable(name, variables)
     path = Path(name).expanduser()
-    if problem:
+    if undefined is not None:
         if _is_file(name, path):
             return path
-        raise UsageError(problem)
+        raise undefined
     if is_frame(value):
         return value
     message = f"{name} is {kind_of(value)}, not a DataFrame"
@@ -140,8 +140,8 @@ def _reading(path: str) -> str:
     return f"# read the file into {FILE_FRAME} first"
 
 
-def _variable(name: str, variables: Mapping[str, object]) -> tuple[object, str]:
-    """Return the value of a variable or of its attribute, and the problem, '' for none."""
+def _variable(name: str, variables: Mapping[str, object]) -> tuple[object, UsageError | None]:
+    """Return the value of a variable or of its attribute, or the error if there is none."""
     first, *attributes = name.split(".")
     if first not in variables:
         hint = did_you_mean(first, [key for key in variables if key[:1] != "_"])
@@ -149,9 +149,9 @@ def _variable(name: str, variables: Mapping[str, object]) -> tuple[object, str]:
     value = variables[first]
     for attribute in attributes:
         if not hasattr(value, attribute):
-            return None, f"{first} has no attribute {attribute}"
+            return None, UsageError(f"{first} has no attribute {attribute!r}")
         value = getattr(value, attribute)
-    return value, ""
+    return value, None
 
 
 def _is_file(name: str, path: Path) -> bool:

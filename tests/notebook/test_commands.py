@@ -118,7 +118,7 @@ def test_create_existing_is_an_error_with_a_hint(embedded):
     assert cell.out.splitlines()[-1] == "choose another name, or use the existing one with --if-not-exists"
     cell = embedded.fails("%pipedb create-database d --group nope")
     assert isinstance(cell.error, ServerError)
-    assert cell.out.endswith("group not found\n%pipedb groups lists the existing ones\n")
+    assert cell.out.endswith("group not found\nHint: %pipedb groups lists the existing ones\n")
     assert "%pipedb locations lists" in embedded.fails("%pipedb create-group g --location nowhere").out
 
 
@@ -169,7 +169,7 @@ def test_tables_and_schema_do_not_use_the_stream(db):
 
 def test_load_errors(db):
     db("number = 1\nimport pandas\nframe = pandas.DataFrame({'a': [1]})")
-    assert "USAGE: no variable 'fram', did you mean frame?" in db.fails("%pipedb load fram --table t").out
+    assert "USAGE: name 'fram' is not defined\nHint: did you mean frame?" in db.fails("%pipedb load fram --table t").out
     assert "USAGE: number is an int, not a DataFrame" in db.fails("%pipedb load number --table t").out
     assert "USAGE: frame has no attribute b" in db.fails("%pipedb load frame.b --table t").out
     assert "--table TABLE is missing" in db.fails("%pipedb load frame").out

@@ -233,7 +233,7 @@ LINES = [
     ("%pipedb load frame --table $table", "%pipedb load frame --table {table}"),
     ("%pipedb load frame --table=:table", "%pipedb load frame --table={table}"),
     ("%pipedb load frame --table '{ table }'", "table1 = f'{ table }'\n%pipedb load frame --table {table1}"),
-    ("%pipedb {url}", "write\n%pipedb connect {url}"),
+    ("%pipedb {url}", "write\nHint: %pipedb connect {url}"),
     ("%pipedb load $frame --table x", "%pipedb load frame --table x"),
     ("%pipedb load {frame} --table x", "write the name without braces:\n%pipedb load frame --table x"),
     ("%sql --params {values} SELECT :x", "write the name without braces:\n%sql --params values SELECT :x"),

@@ -244,7 +244,7 @@ def test_a_missing_package_is_an_error_before_anything_runs(db, monkeypatch):
     db("%sql CREATE TABLE t (a)")
     monkeypatch.setattr("pipemagic.frames.arrow_polars.find_spec", lambda name: None)
     failed = db.fails("%%sql --type polars\nINSERT INTO t VALUES (1) RETURNING a")
-    assert "polars is not installed\n%pip install polars" in failed.out
+    assert "polars is not installed\nHint: %pip install polars" in failed.out
     assert "pyarrow is not installed" in db.fails("%sql --to-parquet x.parquet INSERT INTO t VALUES (1)").out
     monkeypatch.undo()
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]

@@ -134,7 +134,7 @@ def test_without_a_connection_the_error_shows_how_to_connect(shell):
     cell = shell.fails("%%sql\nSELECT 1")
     assert cell.out == (
         "SESSION: no database is connected\n"
-        "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS connects to another\n"
+        "Hint: %pipedb connect starts a database on this machine, %pipedb connect ADDRESS connects to another\n"
     )
 
 

@@ -101,7 +101,7 @@ def test_retry_minutes_after_the_last_cell_of_a_transaction(db):
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
     db("%sql BEGIN; INSERT INTO t VALUES (1)")
     failed = db.fails("%pipedb retry")
-    assert "nothing to rerun on db: its transaction is still open\nCOMMIT keeps its changes" in failed.out
+    assert "nothing to rerun on db: its transaction is still open\nHint: COMMIT keeps its changes" in failed.out
     minutes_later(connection_of(db))
     assert db("%pipedb retry").lines == [
         "Rerunning 1 statement with the original parameter values, all or nothing:",
