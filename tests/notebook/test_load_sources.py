@@ -293,7 +293,7 @@ def test_files_that_cannot_be_read(folder):
     refused = folder.fails("%pipedb load https://example.com/flights.csv --table t").out
     assert "load reads local files" in refused
     assert "'https://example.com/flights.csv'" in refused
-    assert "no variable 'frame'" in folder.fails("%pipedb load frame --table t").out
+    assert "name 'frame' is not defined" in folder.fails("%pipedb load frame --table t").out
     assert "--table TABLE is missing" in folder.fails("%pipedb load flights.csv").out
 
 
