@@ -30,7 +30,7 @@ def test_a_copy_with_other_fields_keeps_the_rest():
     assert (type(other), str(other), other.args, other.status, other.code) == (
         AuthError, "the token expired", ("the token expired",), 401, "X",
     )  # fmt: skip
-    assert str(error) == "no\nlog in"
+    assert str(error) == "no\nHint: log in"
     failed = StatementError("syntax error", index=1, sql="SELEC", offset=0)
     assert vars(failed.replace(message="typo")) == {**vars(failed), "message": "typo"}
 
@@ -102,5 +102,5 @@ def test_the_texts_on_error_codes_are_sentences():
 def test_the_text_of_an_error_has_no_control_characters():
     """A server's message may quote data, and a traceback is printed to a terminal; the message itself stays exact."""
     error = StatementError("no such column: a\x1b]0;title\x07\u202e\x9b31m\tb", code="X", hint="line\ntwo\x1b[2J")
-    assert str(error) == "no such column: a\\u001b]0;title\\u0007\\u202e\\u009b31m\tb\nline\ntwo\\u001b[2J"
+    assert str(error) == "no such column: a\\u001b]0;title\\u0007\\u202e\\u009b31m\tb\nHint: line\ntwo\\u001b[2J"
     assert error.message == "no such column: a\x1b]0;title\x07\u202e\x9b31m\tb"

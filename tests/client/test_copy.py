@@ -205,7 +205,7 @@ def test_append(pair) -> None:
         source.copy("t", target, "u", "append")
     with pytest.raises(errors.LoadError, match="the table has no b"):
         source.copy("t", target, "w", "append")
-    with pytest.raises(errors.LoadError, match="there is a table u already"):
+    with pytest.raises(errors.LoadError, match="table u already exists"):
         source.copy("t", target, "u")
     assert [name for _, name, _ in schema(target)] == ["t", "u", "w"]
 

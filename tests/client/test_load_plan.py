@@ -251,7 +251,7 @@ def test_invalid_types(full, types, message) -> None:
 
 def test_types_are_for_new_tables(full) -> None:
     full.load(SMALL, "t")
-    with pytest.raises(errors.LoadError, match="t has types already"):
+    with pytest.raises(errors.LoadError, match="table t already exists; types"):
         full.load(SMALL, "t", if_exists="append", types={"a": "REAL"})
 
 

@@ -158,7 +158,7 @@ def test_a_proxy_that_refuses(monkeypatch):
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         with (
             Transport(parse_address("https://db.test"), "a-token") as http,
-            pytest.raises(errors.ConnectError, match=r"the proxy on the way to https://db\.test refused: 403"),
+            pytest.raises(errors.ConnectError, match=r"the proxy refused the connection to https://db\.test: 403"),
         ):
             http.get("/")
 
@@ -197,8 +197,8 @@ def test_a_proxy_that_needs_another_package(monkeypatch):
     [
         (httpx.ConnectTimeout("x"), errors.ConnectError, "did not accept the connection in time"),
         (httpx.PoolTimeout("x"), errors.ConnectError, "did not accept the connection in time"),
-        (httpx.ProxyError("407"), errors.ConnectError, "refused: 407"),
-        (httpx.ConnectError("x"), errors.ConnectError, "no connection to http://db.test: x"),
+        (httpx.ProxyError("407"), errors.ConnectError, "the proxy refused the connection to http://db.test: 407"),
+        (httpx.ConnectError("x"), errors.ConnectError, "cannot connect to http://db.test: x"),
         (httpx.ReadTimeout("x"), errors.AnswerTimeout, "did not respond in time"),
         (httpx.WriteTimeout("x"), errors.AnswerTimeout, "did not respond in time"),
         (httpx.RemoteProtocolError("illegal status line"), errors.UnknownOutcome, "https:// instead"),

@@ -113,7 +113,7 @@ def test_copy(db):
     db("url = get_ipython().magics_manager.registry['PipeMagics'].session.connection().database.url")
     db(f"%pipedb connect {db.names['url']} --as other --token-env DB_TOKEN\n%pipedb use db")
     assert db("%pipedb copy t --to other --as 'we\"ird'").lines == ['Copied 2 rows into we"ird on other.']
-    assert "there is a table" in db.fails("%pipedb copy t --to other --as 'we\"ird'").out
+    assert "already exists" in db.fails("%pipedb copy t --to other --as 'we\"ird'").out
     assert db("%pipedb copy t --to other --as 'we\"ird' --append").lines == ['Copied 2 rows into we"ird on other.']
     assert db('%sql SELECT count(*) AS c FROM "we""ird"').value["c"].tolist() == [4]
     assert db("%pipedb copy t --to other --as 'we\"ird' --replace").lines == ['Copied 2 rows into we"ird on other.']

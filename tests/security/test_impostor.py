@@ -141,7 +141,7 @@ ANSWERS = [
 def test_it_is_not_taken_for_the_service(session, folder, answer):
     with impostor(folder, **answer) as other:
         for use in (launcher.find, launcher.check, launcher.ensure, launcher.stop):
-            with pytest.raises(ServiceError, match="does not prove that it is the service") as refused:
+            with pytest.raises(ServiceError, match="did not prove that it is the service") as refused:
                 use(folder)
             assert "no token was sent" in refused.value.message
             assert str(folder / LOCK_FILE) in refused.value.hint
@@ -159,7 +159,7 @@ def test_it_is_refused_by_its_version_first(session, folder):
             with pytest.raises(ServiceError, match=r"is pipemagic 0\.0\.1"):
                 use(folder)
         assert other.received == b""
-        with pytest.raises(ServiceError, match="does not prove") as refused:
+        with pytest.raises(ServiceError, match="did not prove") as refused:
             launcher.stop(folder)
         assert f"end the process with the pid in {path}" in refused.value.hint
         other.assert_no_secret()
@@ -193,7 +193,7 @@ def test_a_new_session_sends_it_nothing(session, folder):
     session.shut_down()
     with impostor(folder) as other, Session() as new:
         for use in (new.connect, lambda: new.connect("main"), lambda: new.organization.databases(), new.stop):
-            with pytest.raises(ServiceError, match="does not prove"):
+            with pytest.raises(ServiceError, match="did not prove"):
                 use()
         other.assert_no_secret()
 
@@ -211,7 +211,7 @@ def test_no_command_sends_it_a_token(session, folder, command, capsys):
     with impostor(folder) as other:
         assert cli.main([*command, "--data", str(folder)]) != 0
         other.assert_no_secret()
-    assert "does not prove that it is the service" in "".join(capsys.readouterr())
+    assert "did not prove that it is the service" in "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize("command", ["login", "signup"])
@@ -238,7 +238,7 @@ def test_a_command_that_is_running_sends_it_nothing(session, folder):
         assert database.execute("SELECT 1").rows == [(1,)]
         with impostor(folder) as other:
             for use in (api.databases, lambda: database.execute("SELECT 1"), lambda: api.create_token("main")):
-                with pytest.raises(PipemagicError, match="does not prove that it is the service"):
+                with pytest.raises(PipemagicError, match="did not prove that it is the service"):
                     use()
             other.assert_no_secret()
 
@@ -283,7 +283,7 @@ def test_a_proof_of_the_service_at_another_port_is_not_accepted(session, folder)
         now = (folder / RUNTIME_FILE).read_text()
         (folder / RUNTIME_FILE).write_text(about)
         for use in (launcher.find, launcher.check, launcher.ensure, launcher.stop):
-            with pytest.raises(ServiceError, match="does not prove"):
+            with pytest.raises(ServiceError, match="did not prove"):
                 use(folder)
         other.assert_no_secret()
         (folder / RUNTIME_FILE).write_text(now)

@@ -92,7 +92,7 @@ def test_the_first_rollback_after_a_loss_has_nothing_to_do(numbers, clock):
         numbers.run("COMMIT")  # it was the end of the transaction, so nothing after it is refused
     assert caught.value.hint == (
         "rerun the cells from BEGIN, or put the whole transaction into one cell\n"
-        "Hint: %pipedb retry reruns the undone statements, all or nothing"
+        "%pipedb retry reruns the undone statements, all or nothing"
     )
     assert [outcome.statement.text for outcome in numbers.run_cell("ROLLBACK").outcomes] == ["ROLLBACK"]
     with pytest.raises(StatementError, match="cannot rollback"):
@@ -267,7 +267,7 @@ def test_a_dump_that_takes_too_long_names_the_line_that_restores_it(numbers, tim
         numbers.run(script)
     assert caught.value.hint == (
         "A transaction has a time limit. This line creates a database from a script of any length in a file:\n"
-        "Hint: %pipedb create-database NAME --from-dump FILE"
+        "%pipedb create-database NAME --from-dump FILE"
     )
     assert numbers.connection().stream is None  # the next one begins with foreign keys
     with pytest.raises(TransactionLost) as caught:  # it creates no table, so no database can be made of it
