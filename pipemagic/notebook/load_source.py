@@ -145,7 +145,7 @@ def _variable(name: str, variables: Mapping[str, object]) -> tuple[object, Usage
     first, *attributes = name.split(".")
     if first not in variables:
         hint = did_you_mean(first, [key for key in variables if key[:1] != "_"])
-        return None, f"no variable {first!r}{f', {hint}' if hint else ''}"
+        return None, UsageError(f"name {first!r} is not defined", hint=hint)
     value = variables[first]
     for attribute in attributes:
         if not hasattr(value, attribute):

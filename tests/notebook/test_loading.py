@@ -15,7 +15,7 @@ def test_the_four_ways_to_load(db):
     db(FRAME)
     line = "%pipedb load flights --table t"
     assert db(line).lines == [LOADED]
-    assert "there is a table t already" in db.fails(line).out
+    assert "table t already exists" in db.fails(line).out
     assert db(f"{line} --append").lines == [LOADED]
     assert db(f"{line} --replace").lines[0].startswith(LOADED.removesuffix("."))
     assert "t has no unique index on n" in db.fails(f"{line} --upsert n").out

@@ -20,8 +20,8 @@ def test_params_takes_a_dict_or_json(db):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("city=Lom", r"--params: no variable city=Lom\n.*to pass values directly, use JSON: --params '\{"),
-        ("numbr", r"--params: no variable numbr\n.*did you mean number\?"),
+        ("city=Lom", r"--params: name 'city=Lom' is not defined\n.*to pass values directly, use JSON: --params '\{"),
+        ("numbr", r"--params: name 'numbr' is not defined\n.*did you mean number\?"),
         ("number", "--params: number must be a dict, not int"),
         ("'{a: 1}'", "--params is not valid JSON: .*\nHint: write"),
         ("'{\"a\": NaN}'", "--params: NaN is not valid JSON"),
