@@ -80,7 +80,7 @@ def refuse_expression(line: str, variables: Mapping[str, object]) -> None:
     frames = [name for _, name in read if name in variables and not isinstance(variables[name], ModuleType)]
     new = new_name(frames[0] if frames else "frame", variables)
     rest = line[options.start() :].rstrip() if options else ""
-    lines = f"{new} = {text}\n%pipedb load {new}{rest}"
+    lines = f"assign it to one:\n{new} = {text}\n%pipedb load {new}{rest}"
     raise UsageError(f"{text[:60]} is an expression, and load takes a variable", hint=lines)
 
 

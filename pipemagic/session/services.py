@@ -33,7 +33,7 @@ EXACT, RELAXED = "exact", "relaxed"
 def check_limits(limits: str, *, temporary: bool) -> None:
     """Raise SessionError unless these ``limits`` exist and the service can have them."""
     if limits not in (EXACT, RELAXED):
-        raise SessionError(f"unknown limits {limits!r}", hint=f"{EXACT} or {RELAXED}")
+        raise SessionError(f"unknown limits {limits!r}", hint=f"use {EXACT} or {RELAXED}")
     if not temporary:
         raise SessionError(
             "--limits is for a temporary service, which this notebook starts",

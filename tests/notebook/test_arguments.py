@@ -104,7 +104,7 @@ def test_values_are_converted(type_, text, value):
         (at_least(0), "-1", "--n must be a whole number of at least 0, not '-1'"),
         (at_least(0), "1" * 13, "--n must be a whole number"),
         (duration, "soon", "--n: 'soon' is not a duration"),
-        (names, "a,,b", "--n a,,b: the list has an empty item; write --n a,b"),
+        (names, "a,,b", "--n a,,b: the list has an empty item\nHint: write --n a,b"),
     ],
 )
 def test_values_that_cannot_be_converted(type_, text, message):

@@ -66,7 +66,7 @@ def few_lines(cell, kind, *texts):
         ("postgres://host/db", "postgres:// is not an address of a database server"),
         ("http://", "no valid host name"),
         ("http://a b", "%pipedb help connect shows the usage"),
-        ("http://host:99999", "a port that is not a number"),
+        ("http://host:99999", "not a number from 1 to 65535"),
         ("http://user:secret@host", "contains a token or a password"),
     ],
 )

@@ -115,7 +115,7 @@ def test_create_existing_is_an_error_with_a_hint(embedded):
     embedded("%pipedb create-group edge --location ams")
     cell = embedded.fails("%pipedb create-group edge --location ams")
     assert isinstance(cell.error, AlreadyExists)
-    assert cell.out.splitlines()[-1] == "choose another name, or use the existing one with --if-not-exists"
+    assert cell.out.splitlines()[-1] == "Hint: choose another name, or use the existing one with --if-not-exists"
     cell = embedded.fails("%pipedb create-database d --group nope")
     assert isinstance(cell.error, ServerError)
     assert cell.out.endswith("group not found\nHint: %pipedb groups lists the existing ones\n")
@@ -171,7 +171,7 @@ def test_load_errors(db):
     db("number = 1\nimport pandas\nframe = pandas.DataFrame({'a': [1]})")
     assert "USAGE: name 'fram' is not defined\nHint: did you mean frame?" in db.fails("%pipedb load fram --table t").out
     assert "USAGE: number is an int, not a DataFrame" in db.fails("%pipedb load number --table t").out
-    assert "USAGE: frame has no attribute b" in db.fails("%pipedb load frame.b --table t").out
+    assert "USAGE: frame has no attribute 'b'" in db.fails("%pipedb load frame.b --table t").out
     assert "--table TABLE is missing" in db.fails("%pipedb load frame").out
     assert (
         "--append and --replace cannot be used together"

@@ -57,7 +57,7 @@ def test_default_precedes_other_groups(embedded):
 def test_several_other_groups_are_named(two_groups):
     cell = two_groups.fails("%pipedb create-database flights")
     assert isinstance(cell.error, SessionError)
-    assert cell.lines == ["SESSION: organization local has several groups: asia, europe", "add --group asia"]
+    assert cell.lines == ["SESSION: organization local has several groups: asia, europe", "Hint: add --group asia"]
     assert two_groups("%pipedb databases").value.empty
     assert two_groups("%pipedb create-database flights --group asia").lines == ["Database flights is in group asia."]
     again = "%pipedb create-database flights --if-not-exists"

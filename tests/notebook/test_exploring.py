@@ -262,7 +262,7 @@ def test_a_condition_with_a_string_like_an_address_is_accepted(db, condition):
 
 def test_invalid_rules(db):
     for words, told in {
-        "": "no rule to check; add --not-null",
+        "": "no rule to check\nHint: add --not-null",
         "--range id": "invalid --range id",
         "--references id=other": "invalid --references id=other",
         "--unique ,": "--unique requires at least one name",

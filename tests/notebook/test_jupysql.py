@@ -25,7 +25,7 @@ def lines_of(cell):
     """Return the lines to type in an error: magics and code after its first line."""
     text = cell.out.strip()
     assert "Traceback" not in text
-    return [line for line in text.splitlines()[1:] if re.match(r"%|import ", line)]
+    return [line for line in text.replace("\nHint: ", "\n").splitlines()[1:] if re.match(r"%|import ", line)]
 
 
 def follow(shell, cell):

@@ -220,12 +220,12 @@ def test_a_list_of_columns_is_one_word(notebook):
     failed = notebook.fails("%pipedb load frame --table t --upsert {listed}")
     assert failed.out == (
         "USAGE: {listed} must be a str, an int or a path, and listed is a list\n"
-        "upsert = ','.join(listed)\n%pipedb load frame --table t --upsert {upsert}\n"
+        "Hint: upsert = ','.join(listed)\n%pipedb load frame --table t --upsert {upsert}\n"
     )
-    notebook("\n".join(failed.out.splitlines()[1:]))
+    notebook(failed.error.hint)
     notebook("keys, a = 'id', 'a'")
     failed = notebook.fails("%pipedb load frame --table t --upsert {keys},{a}")
-    notebook("\n".join(failed.out.splitlines()[1:]))
+    notebook(failed.error.hint)
     assert notebook("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [2]
 
 
@@ -233,7 +233,7 @@ LINES = [
     ("%pipedb load frame --table $table", "%pipedb load frame --table {table}"),
     ("%pipedb load frame --table=:table", "%pipedb load frame --table={table}"),
     ("%pipedb load frame --table '{ table }'", "table1 = f'{ table }'\n%pipedb load frame --table {table1}"),
-    ("%pipedb {url}", "write\nHint: %pipedb connect {url}"),
+    ("%pipedb {url}", "the name of a database: %pipedb connect {url}"),
     ("%pipedb load $frame --table x", "%pipedb load frame --table x"),
     ("%pipedb load {frame} --table x", "write the name without braces:\n%pipedb load frame --table x"),
     ("%sql --params {values} SELECT :x", "write the name without braces:\n%sql --params values SELECT :x"),
@@ -342,7 +342,7 @@ def test_an_address_in_an_environment_variable(notebook, monkeypatch):
     monkeypatch.setenv("TURSO_DATABASE_URL", session.connection("db").database.url)
     for written in ("$TURSO_DATABASE_URL", "${TURSO_DATABASE_URL}", "{TURSO_DATABASE_URL}"):
         failed = notebook.fails(f"%pipedb connect {written} --token-env DB_TOKEN --as again")
-        lines = failed.out.splitlines()[-2:]
+        lines = failed.error.hint.splitlines()[-2:]
         assert lines[0] == "import os; turso_database_url = os.environ['TURSO_DATABASE_URL']"
         notebook("\n".join(lines))
         notebook("del turso_database_url")
@@ -381,13 +381,13 @@ def test_lines_of_jupysql(notebook):
         ("%sqlcmd test -t {table} -c {column} --greater {n}", '%pipedb rules "my sales" --rows "a > 1"'),
         ("%sqlplot histogram --table {table} --column {column}", '%pipedb plot histogram "my sales" --x a'),
     ]:
-        assert notebook.fails(line).out.splitlines()[-1] == replacement
+        assert notebook.fails(line).error.hint == replacement
         notebook(replacement)
     notebook.names["url"] = f"libsql://h.io?authToken={TOKEN}"
     for written in ("{url}", "{{url}}", "{{ url }}", "{nope}", "{{nope}}"):
         name = written.strip("{ }")
-        assert notebook.fails(f"%sqlcmd columns -t {written}").out.splitlines()[-1] == f"%pipedb columns {{{name}}}"
-    assert notebook.fails("%sql --section {table}").out.splitlines()[-1] == "%pipedb connect {table}"
+        assert notebook.fails(f"%sqlcmd columns -t {written}").error.hint == f"%pipedb columns {{{name}}}"
+    assert notebook.fails("%sql --section {table}").error.hint == "%pipedb connect {table}"
 
 
 def completions(shell, cell):

@@ -40,7 +40,7 @@ def test_types(db):
     [
         ("--append --upsert n", "--append and --upsert cannot be used together"),
         ("--types n", "--types takes column=TYPE,..., not 'n'"),
-        ("--types n=TEXT,", "the list has an empty item; write --types n=TEXT"),
+        ("--types n=TEXT,", "the list has an empty item\nHint: write --types n=TEXT"),
         ("--upsert ,", "--upsert requires at least one name"),
     ],
 )

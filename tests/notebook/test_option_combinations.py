@@ -34,7 +34,7 @@ REFUSED = [
     ("--limit 2 --limit 3", "--limit can be used only once"),
     ("-o a --out b", "--out can be used only once"),
     ("--with ''", "--with requires a value: --with NAME"),
-    ("--with a,,b", "the list has an empty item; write --with a,b"),
+    ("--with a,,b", "the list has an empty item\nHint: write --with a,b"),
 ]
 
 

@@ -35,7 +35,7 @@ def refused(db):
 
     def refused(frame, options: str) -> str:
         db.names["frame"] = frame
-        return db.fails(f"%pipedb load frame {options}").out
+        return db.fails(f"%pipedb load frame {options}").out.replace("\nHint: ", "\n")
 
     return refused
 

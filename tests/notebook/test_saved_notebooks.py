@@ -98,6 +98,6 @@ def test_output_is_the_same_every_time_and_a_failing_cell_stops_the_run(run):
         "  INSERT INTO u VALUES (2);",
         "              ^",
         "Statements 1-2 were applied; statement 4 did not run.",
-        "%pipedb tables lists the tables",
+        "Hint: %pipedb tables lists the tables",
     ]
     assert after.outputs == []

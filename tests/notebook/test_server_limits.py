@@ -101,7 +101,7 @@ def test_a_commit_of_a_lost_transaction_says_so(db, limited):
     limited.pause(4)
     failed = db.fails("%sql COMMIT")
     assert isinstance(failed.error, TransactionLost)
-    assert "%pipedb retry reruns the undone statements, all or nothing." in failed.out
+    assert "%pipedb retry reruns the undone statements, all or nothing" in failed.out
     assert db("%pipedb rollback").lines == ["The server had already rolled the transaction back."]
     assert limited.numbers == [1]
 

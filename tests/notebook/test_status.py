@@ -101,7 +101,7 @@ def test_a_script_that_switches_them_on_again_gets_no_sentence(db):
 
 def test_a_script_that_fails_names_them_with_the_error(db):
     failed = db.fails("%%sql\nPRAGMA foreign_keys = OFF;\nSELECT nope")
-    assert failed.error.hint.endswith(f"F{FOREIGN_KEYS}.")
+    assert failed.error.message.endswith(f"F{FOREIGN_KEYS}.")
     assert f"F{FOREIGN_KEYS}." in failed.out
     assert state_of(db).endswith(f"f{FOREIGN_KEYS}")
 
@@ -159,8 +159,8 @@ def test_other_settings_that_change_what_is_right(db, switch, effect, back):
 def test_a_dump_that_fails_leaves_no_check_switched_off(db):
     db("%sql CREATE TABLE t (a CHECK (a > 0))")
     script = "PRAGMA foreign_keys=OFF;\nPRAGMA ignore_check_constraints=ON;\nBEGIN;\nCREATE TABLE t (a);\nCOMMIT"
-    hint = db.fails(f"%%sql\n{script}").error.hint
-    assert hint.endswith(
+    message = db.fails(f"%%sql\n{script}").error.message
+    assert message.endswith(
         "Foreign keys are on again, after the script that switched them off.\n"
         "CHECK constraints are checked again, after the script that switched them off."
     )

@@ -47,7 +47,10 @@ def test_quotes_in_env(shell, variables, sqld_database, mark):
 def test_a_quotation_mark_without_its_pair_is_named(shell, variables, sqld_database):
     shell(f'%env PIPEMAGIC_URL="{sqld_database.url}')
     cell = shell.fails("%pipedb connect")
-    assert cell.out.splitlines() == ["ADDRESS: PIPEMAGIC_URL: the address begins with a quotation mark", "remove it"]
+    assert cell.out.splitlines() == [
+        "ADDRESS: PIPEMAGIC_URL: the address begins with a quotation mark",
+        "Hint: remove it",
+    ]
     shell(f"%env PIPEMAGIC_URL={sqld_database.url}")
     shell(f'%env PIPEMAGIC_TOKEN="{sqld_database.token}')
     cell = shell.fails("%pipedb connect")
@@ -114,7 +117,7 @@ def test_the_status_line_has_the_scheme(shell, variables, sqld_database):
 @pytest.mark.parametrize("host", ["flights-acme.turso.io", "db.example.org", "10.0.0.7", "main.sales"])
 def test_a_host_without_a_scheme(shell, host):
     cell = shell.fails(f"%pipedb connect {host}")
-    assert cell.out.splitlines() == ["ADDRESS: the address has no scheme", f"write libsql://{host}"]
+    assert cell.out.splitlines() == ["ADDRESS: the address has no scheme", f"Hint: write libsql://{host}"]
 
 
 def test_the_host_of_a_management_api(shell):
@@ -130,12 +133,12 @@ def test_a_python_variable_is_not_an_environment_variable(shell, variables, sqld
     assert isinstance(cell.error, SessionError)
     assert cell.out.splitlines() == [
         "SESSION: the environment variable FLIGHTS_TOKEN is not set",
-        "set it before Python starts, or type it at a prompt:",
+        "Hint: set it before Python starts, or type it at a prompt:",
         'import getpass, os; os.environ["FLIGHTS_TOKEN"] = getpass.getpass()',
     ]
     for written in ("$FLIGHTS_TOKEN", "{FLIGHTS_TOKEN}"):
         assert shell.fails(line.replace("FLIGHTS_TOKEN", written)).out.splitlines()[-2:] == [
-            "write the name alone:", line
+            "Hint: write the name alone:", line
         ]  # fmt: skip
     shell.names["FLIGHTS_TOKEN"] = sqld_database.token
     cell = shell.fails(line)

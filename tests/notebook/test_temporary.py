@@ -235,5 +235,5 @@ def test_limits_are_for_a_temporary_service(shell, data):
     failed = shell.fails("%pipedb connect --limits relaxed")
     assert failed.error.message == "--limits is for a temporary service, which this notebook starts"
     assert failed.error.hint.startswith("%pipedb connect --temporary --limits relaxed")
-    with pytest.raises(SessionError, match="the limits 'loose' do not exist"):
+    with pytest.raises(SessionError, match="unknown limits 'loose'"):
         session_of(shell).connect(temporary=True, limits="loose")

@@ -175,7 +175,7 @@ def test_commit_minutes_after_the_last_cell_of_a_transaction(db):
     failed = db.fails("%sql COMMIT")
     assert isinstance(failed.error, TransactionLost)
     assert "Undone:\n  BEGIN\n  INSERT INTO t VALUES (1)" in failed.out
-    assert "%pipedb retry reruns the undone statements, all or nothing." in failed.out
+    assert "%pipedb retry reruns the undone statements, all or nothing" in failed.out
 
 
 def test_status_shows_keep_alive(db):
@@ -184,7 +184,7 @@ def test_status_shows_keep_alive(db):
     line = db("%pipedb status").lines[0]
     assert re.search(r"; no transaction; kept alive for (10 min|9 min 59 s) more without a cell$", line)
     assert (
-        "--keep-alive: 'soon' is not a duration; write 90s, 10m or 1h"
+        "--keep-alive: 'soon' is not a duration\nHint: write 90s, 10m or 1h"
         in db.fails("%pipedb connect db --keep-alive soon").out
     )
 

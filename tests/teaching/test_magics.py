@@ -68,7 +68,7 @@ def test_an_exercise_from_definition_to_the_right_answer(birds, tmp_path):
         "  line 2:",
         "    FROM bird GROUP BY 1",
         "         ^",
-        "  did you mean birds?",
+        "  Hint: did you mean birds?",
         "Hint 1 of 2: GROUP BY makes groups.",
         "Hint 2 of 2: count(*) counts rows.",
     ]

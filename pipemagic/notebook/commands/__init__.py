@@ -42,8 +42,8 @@ def run(line: str, context: CommandContext) -> object:
         if is_address(name):
             raise UsageError("an address is not a command", hint="%pipedb connect ADDRESS")
         if variable := name_in_braces(name):
-            message = f"{{{variable}}} needs a command; for an address or the name of a database, write"
-            raise UsageError(message, hint=f"%pipedb connect {{{variable}}}")
+            hint = f"for an address or the name of a database: %pipedb connect {{{variable}}}"
+            raise UsageError(f"{{{variable}}} needs a command", hint=hint)
         hint = instead_of(name, "subcommand", [*COMMANDS, "help"]) or "%pipedb help lists the subcommands"
         raise UsageError(f"unknown subcommand {name[:40]!r}", hint=hint)
     return command(rest, context)

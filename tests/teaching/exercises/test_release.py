@@ -134,8 +134,8 @@ def test_an_exercise_that_does_not_begin_its_cell_is_not_released(text):
 <<<<<<< Updated upstream
     with pytest.raises(SessionError, match=r"a cell with %%exercise is not an exercise: .*\nbegin the cell with"):
 =======
-    with pytest.raises(SessionError, match=r"cannot read the exercise in the cell that begins with: .*\nHint: begin the cell with"):
->>>>>>> Stashed changes
+    with pytest.raises(SessionError, match=r"a cell with %%exercise is not an exercise: .*\nHint: begin the cell with"):
+>>>>>>> 3c4f2e46 (Tests of the notebook and of classes follow the hint on its own line)
         released(text)
 
 
@@ -164,7 +164,7 @@ def test_a_source_without_the_setting_has_the_files_beside_it(teacher, tmp_path)
 def test_a_missing_or_an_old_file_of_an_exercise(teacher, tmp_path):
     source = teacher(EGG)
     parse_cell("egg", "-- points: 3\nSELECT 1").exercise([]).save(tmp_path / "exercises")
-    with pytest.raises(SessionError, match="the file of egg is older than its cell\nrun the teacher's notebook"):
+    with pytest.raises(SessionError, match="the file of egg is older than its cell\nHint: run the teacher's notebook"):
         release_file(source, tmp_path / "birds.ipynb")
     (tmp_path / "exercises" / "egg.json").unlink()
     with pytest.raises(SessionError, match="no such exercise: egg"):
