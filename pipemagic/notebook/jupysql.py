@@ -225,7 +225,7 @@ def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
     """Raise UsageError with the line of %pipedb that is equivalent to a line of %sqlcmd."""
     name, options, rest = _parse("%sqlcmd", line, variables, _COMMANDS)
     if name not in _COMMANDS:
-        raise UsageError("%sqlcmd is a magic of JupySQL", hint="%pipedb help lists the commands")
+        raise UsageError("%sqlcmd is a magic of JupySQL", hint="%pipedb help")
     table, lines = sql.unquote(_first(options, "--table")), []
     match name:
         case "columns" | "profile" | "test" if not table:

@@ -106,7 +106,7 @@ def find_source(name: str, variables: Mapping[str, object], line_with: Callable[
     lines = _lines(name, value, variables, line_with)
     if not lines and _exists(path):
         lines = [line_with(word(f"./{name}"))]
-    raise UsageError("\n".join([f"{message}{':' if lines else ''}", *lines]))
+    raise UsageError(message, hint="\n".join(lines))
 
 
 @contextmanager

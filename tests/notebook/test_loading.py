@@ -118,7 +118,7 @@ def test_copy(db):
     assert db('%sql SELECT count(*) AS c FROM "we""ird"').value["c"].tolist() == [4]
     assert db("%pipedb copy t --to other --as 'we\"ird' --replace").lines == ['Copied 2 rows into we"ird on other.']
     assert "copied onto itself" in db.fails("%pipedb copy t --to other --replace").out
-    assert "there is no table nope to copy" in db.fails("%pipedb copy nope --to other").out
+    assert "table nope does not exist" in db.fails("%pipedb copy nope --to other").out
     assert "there is no connection 'nowhere'" in db.fails("%pipedb copy t --to nowhere").out
     assert "--to NAME is missing" in db.fails("%pipedb copy t").out
     db("%sql --on other BEGIN")

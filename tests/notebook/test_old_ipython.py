@@ -58,15 +58,19 @@ OLD = "pipemagic requires IPython 8.18 or later, but this kernel runs 7.34.0"
 
 def test_the_kernel_must_be_restarted_after_the_installation(load):
     assert load("7.34.0", "9.18.1") == [
-        OLD, "Hint: IPython 9.18.1 is installed: restart the kernel, then run %load_ext pipemagic again", "no traceback",
-    ]  # fmt: skip
+        OLD,
+        "Hint: IPython 9.18.1 is installed: restart the kernel, then run %load_ext pipemagic again",
+        "no traceback",
+    ]
 
 
 def test_colab_calls_it_a_runtime(load):
     restart = "restart the runtime (Runtime > Restart session)"
     assert load("7.34.0", "9.18.1", "google.colab") == [
-        OLD, f"Hint: IPython 9.18.1 is installed: {restart}, then run %load_ext pipemagic again", "no traceback",
-    ]  # fmt: skip
+        OLD,
+        f"Hint: IPython 9.18.1 is installed: {restart}, then run %load_ext pipemagic again",
+        "no traceback",
+    ]
 
 
 def test_a_preliminary_version(load):
@@ -75,16 +79,19 @@ def test_a_preliminary_version(load):
 
 def test_a_restart_is_not_enough_if_an_old_version_is_installed(load):
     assert load("7.34.0", "7.34.0") == [
-        OLD, 'Hint: %pip install "ipython>=8.18", then restart the kernel and run %load_ext pipemagic again', "no traceback",
-    ]  # fmt: skip
+        OLD,
+        'Hint: %pip install "ipython>=8.18", then restart the kernel and run %load_ext pipemagic again',
+        "no traceback",
+    ]
 
 
 def test_files_that_were_replaced_since_the_kernel_started(load):
     lines = load("8.20.0", "9.18.1")
     assert lines[0].startswith("this kernel still runs IPython 8.20.0: cannot import name 'CompletionContext'")
     assert lines[1:] == [
-        "Hint: IPython 9.18.1 is installed: restart the kernel, then run %load_ext pipemagic again", "no traceback",
-    ]  # fmt: skip
+        "Hint: IPython 9.18.1 is installed: restart the kernel, then run %load_ext pipemagic again",
+        "no traceback",
+    ]
 
 
 def test_another_import_error_stays_as_it_is(load):

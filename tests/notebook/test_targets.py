@@ -145,7 +145,7 @@ def test_a_python_variable_is_not_an_environment_variable(shell, variables, sqld
     assert cell.out.splitlines()[:2] == [
         "SESSION: the environment variable FLIGHTS_TOKEN is not set; "
         "the Python variable FLIGHTS_TOKEN is not an environment variable",
-        "set it:",
+        "Hint: set it:",
     ]
     assert sqld_database.token[:12] not in cell.out
     shell(cell.out.splitlines()[-1])
@@ -158,7 +158,7 @@ def test_the_value_of_a_variable_is_not_shown_where_the_name_of_an_environment_v
     shell.names["FLIGHTS_TOKEN"] = "s3cret_of_no_known_form"
     for written in ("$FLIGHTS_TOKEN", "$env:FLIGHTS_TOKEN", "{FLIGHTS_TOKEN}", "'{FLIGHTS_TOKEN}'"):
         cell = shell.fails(line.replace("FLIGHTS_TOKEN", written))
-        assert cell.out.splitlines()[1:] == ["write the name alone:", line]
+        assert cell.out.splitlines()[1:] == ["Hint: write the name alone:", line]
         assert "s3cret" not in cell.out
     assert "s3cret" not in shell.fails(line).out
     shell("import os; os.environ['FLIGHTS_TOKEN'] = FLIGHTS_TOKEN; name = 'FLIGHTS_TOKEN'")
