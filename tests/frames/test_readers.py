@@ -332,7 +332,9 @@ def test_a_decimal_point_is_kept_behind_another_separator(read):
 
 def test_two_possible_separators_are_refused(read, error):
     text = "price, net;n\n1,5;2\n"
-    assert error(text) == "the separator of a.csv is ambiguous: it may be ',' or ';'\nHint: add -- sep=',' or -- sep=';'"
+    assert (
+        error(text) == "the separator of a.csv is ambiguous: it may be ',' or ';'\nHint: add -- sep=',' or -- sep=';'"
+    )
     assert cells(read(text, "sep=';'", "decimal=','")) == {"price, net": ("Float64", [1.5]), "n": ("Int64", [2])}
 
 
@@ -496,7 +498,10 @@ def test_an_option_may_extend_over_several_words(read):
         ("dtype='bool'", "column a: row 1 contains 'x', which is not bool"),
         ("names=['c']", "names has 1 name, but a.csv has 2 columns"),
         ("header=7", "header=7 is not a row number of a.csv"),
-        ("dayfirst=True", "dayfirst also needs parse_dates, the list of columns with dates\nHint: add parse_dates=['a']"),
+        (
+            "dayfirst=True",
+            "dayfirst also needs parse_dates, the list of columns with dates\nHint: add parse_dates=['a']",
+        ),
         ("parse_dates=['n']", "parse_dates: the file has no column 'n'"),
         ("parse_dates=['a']", "column a: 'x' is not an ISO date"),
     ],

@@ -75,7 +75,10 @@ def test_an_empty_list_is_an_empty_in():
         ),
         ("SELECT 1 IN :text", r"line 1: :text is one value \(str\), and IN requires a list"),
         ("SELECT 1 IN :deep", r"line 1: parameter :deep\[1\]: cannot convert a value of type list to SQL"),
-        ("SELECT 1 IN :frame", r"line 1: :frame is one value \(DataFrame\), and IN requires a list\nHint: use a list, tuple"),
+        (
+            "SELECT 1 IN :frame",
+            r"line 1: :frame is one value \(DataFrame\), and IN requires a list\nHint: use a list, tuple",
+        ),
         ("SELECT $1", r"line 1: \$1 has no value: .*\nHint: no variable can have that name: add the key to --params"),
         ("SELECT :map", "line 1: parameter :map: cannot convert a value of type dict to SQL"),
     ],

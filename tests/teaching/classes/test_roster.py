@@ -164,7 +164,7 @@ def test_workbooks_and_binary_files_are_refused(roster):
     for data in (workbook.getvalue(), b"\xd0\xcf\x11\xe0\0\0", b"name\nAda\0\n", "name\nAda\n".encode("utf-16-le")):
         with pytest.raises(SessionError) as caught:
             roster(data)
-        assert str(caught.value) == "sql-101.csv is not CSV\nsave the file as CSV UTF-8"
+        assert str(caught.value) == "sql-101.csv is not CSV\nHint: save the file as CSV UTF-8"
 
 
 def new_class(*students: Student) -> Class:
