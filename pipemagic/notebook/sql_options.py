@@ -28,7 +28,7 @@ def _variable_names(text: str, name: str) -> tuple[str, ...]:
             raise UsageError(f"{variable!r} is not a valid variable name")
     twice = next((variable for variable in names if variable != "_" and names.count(variable) > 1), None)
     if twice is not None:
-        raise UsageError(f"{name} names {twice} twice")
+        raise UsageError(f"{name}: duplicate name {twice!r}")
     return tuple(names)
 
 

@@ -4,6 +4,7 @@ The texts are read from the source code. ``{...}`` stands for a value. Texts of 
 `tests/test_messages.py` checks:
 
 - error and hint: no capital, no period, as in Python and SQLite; a hint may be a question or a line of code.
+- usage: a whole sentence, as in click, which prints it.
 - note: a whole sentence.
 - help: the help of a command, an option, a setting or a tooltip.
 - docstring: its first paragraph; also that of a command, which is its help, and of a constant.
@@ -126,7 +127,9 @@ def _labelled(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         yield "help", node.value
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if RAISED.fullmatch(name) and node.args:
+        if name == "UsageError" and isinstance(node.func, ast.Attribute) and node.args:
+            yield "usage", node.args[0]  # of click
+        elif RAISED.fullmatch(name) and node.args:
             yield "error", node.args[0]
         elif name == "Refused" and len(node.args) > 1:  # the service's, whose first argument is the status
             yield "error", node.args[1]
