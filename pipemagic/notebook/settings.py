@@ -18,7 +18,6 @@ from traitlets.config import Config, Configurable
 from pipemagic import plugins
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.display import warn
-from pipemagic.session.profiles import is_secret
 from pipemagic.suggestions import did_you_mean
 from pipemagic.text import has_secret
 
@@ -115,6 +114,8 @@ class PipeMagic(Configurable):
 
     def _problem(self, key: str, value: Any) -> str:
         """Return why the project cannot set a key to this value, "" if it can."""
+        from pipemagic.session.profiles import is_secret  # which imports the client
+
         name, settings = key.replace("-", "_"), self.trait_names(config=True)
         if has_secret(key) or is_secret(key, str(value)):
             return f"{_printable(key)} contains a token or a password, which must not be in a shared file"

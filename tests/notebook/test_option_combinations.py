@@ -22,13 +22,8 @@ REFUSED = [
     ("--excel", "--excel requires --to-csv FILE"),
     ("--to-parquet x --encoding utf-8-sig", "--encoding requires --to-csv FILE"),
     ("--to-csv x --excel --encoding latin-1", "--excel writes utf-8-sig; --encoding would have no effect"),
-<<<<<<< Updated upstream
-    ("--to-csv x --encoding utf-99", "--encoding: 'utf-99' is not an encoding; write utf-8-sig"),
-    ("--to-csv x --encoding hex", "--encoding: 'hex' is not an encoding"),
-=======
     ("--to-csv x --encoding utf-99", "--encoding: unknown encoding 'utf-99'\nHint: write utf-8-sig"),
     ("--to-csv x --encoding hex", "--encoding: unknown encoding 'hex'"),
->>>>>>> Stashed changes
     ("--explain --to-csv x --excel", "--explain runs nothing; --to-csv, --excel would have no effect"),
     ("--to-csv x --to-parquet ./x", "name the same file"),
     ("--limit 2 --limit 3", "--limit can be used only once"),

@@ -131,11 +131,9 @@ def test_blank_lines_and_indentation_before_an_exercise(text):
 
 @pytest.mark.parametrize("text", [f"# heavy\n{HEAVY}", indent(HEAVY, "# "), f">>> {HEAVY}"])
 def test_an_exercise_that_does_not_begin_its_cell_is_not_released(text):
-<<<<<<< Updated upstream
-    with pytest.raises(SessionError, match=r"a cell with %%exercise is not an exercise: .*\nbegin the cell with"):
-=======
-    with pytest.raises(SessionError, match=r"a cell with %%exercise is not an exercise: .*\nHint: begin the cell with"):
->>>>>>> 3c4f2e46 (Tests of the notebook and of classes follow the hint on its own line)
+    with pytest.raises(
+        SessionError, match=r"cannot read the exercise in the cell that begins with: .*\nHint: begin the cell with"
+    ):
         released(text)
 
 
