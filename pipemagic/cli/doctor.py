@@ -1,14 +1,12 @@
-"""``pipemagic doctor``: checks of this machine. Each returns a message, and a hint if there is a problem."""
+"""Check this machine. Each check returns a message, and a hint if there is a problem."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 import shutil
 import socket
-import subprocess
 import time
 from email.utils import parsedate_to_datetime
 from importlib import metadata
@@ -16,14 +14,14 @@ from pathlib import Path
 
 import click
 
-from pipemagic import launcher
+from pipemagic import __version__, launcher
 from pipemagic.cli import console
 from pipemagic.cli.api import SelectedService, data_option, management
+from pipemagic.cli.quickstart import check_panels
 from pipemagic.config import make_private_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.http.transport import find_proxy
 from pipemagic.service.files import check_data_folder
-from pipemagic.version import __version__
 
 
 @click.command()
@@ -48,8 +46,8 @@ def check_packages(_data: Path | None) -> tuple[str, str]:
         version = next((package.version for package in metadata.distributions(name=name)), "")
         installed, required = ([int(number) for number in re.findall(r"\d+", text)] for text in (version, lowest))
         if not version or installed < required:
-            message = f"{name} {version or 'is missing'}; pipemagic requires {name} {lowest}".strip()
-            raise SessionError(message, hint="pip install --upgrade pipemagic, then restart the kernels")
+            message = f"{name} {version or 'is missing'}; pipemagic requires {name} {lowest}"
+            raise SessionError(message.strip(), hint="pip install --upgrade pipemagic, then restart the kernels")
     return f"pipemagic {__version__}, Python {platform.python_version()}, IPython {metadata.version('ipython')}", ""
 
 
@@ -63,8 +61,7 @@ def check_folder(data: Path | None) -> tuple[str, str]:
         make_private_folder(folder)  # raises what the service would raise; an existing folder is not changed
         check_data_folder(folder)
     free = shutil.disk_usage(nearest).free / 1e9
-    hint = "" if free > 1 else "delete files: on a full disk, nothing can be written or copied"
-    return f"{folder} ({free:,.1f} GB free)", hint
+    return f"{folder} ({free:,.1f} GB free)", "" if free > 1 else "delete files: nothing can be written to a full disk"
 
 
 def check_service(data: Path | None) -> tuple[str, str]:
@@ -95,26 +92,8 @@ def check_localhost(_data: Path | None) -> tuple[str, str]:
 
 def check_proxy(_data: Path | None) -> tuple[str, str]:
     """Check that other programs do not send requests for this machine to a proxy."""
-    if find_proxy("http", "127.0.0.1") is None:
-        return "not used for requests to this machine", ""
-    return "other programs send it requests to this machine", "export no_proxy=localhost,127.0.0.1"
-
-
-def check_panels(_data: Path | None) -> tuple[str, str]:
-    """Check that JupyterLab, which may run in another environment than the kernels, can show panels."""
-    lab = shutil.which("jupyter-lab")
-    if lab is None:
-        return "JupyterLab is not on the PATH", ""
-    command = [str(Path(lab).resolve().with_name("jupyter")), "--paths", "--json"]
-    try:
-        folders = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["data"]
-    except (OSError, subprocess.CalledProcessError):
-        return f"cannot find the extensions of {lab}", "`jupyter labextension list` there must list anywidget"
-    for name in ("@jupyter-widgets/jupyterlab-manager", "anywidget"):
-        if not any(Path(folder, "labextensions", name).is_dir() for folder in folders):
-            hint = "run pip install anywidget in its environment, then reload the page"
-            return f"{lab} shows panels without their buttons: {name} is missing", hint
-    return f"{lab} shows panels", ""
+    hint = "" if find_proxy("http", "127.0.0.1") is None else "export no_proxy=localhost,127.0.0.1"
+    return "other programs send it requests to this machine" if hint else "not used for requests to this machine", hint
 
 
 CHECKS = {"packages": check_packages, "data folder": check_folder, "service": check_service,

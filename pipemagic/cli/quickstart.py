@@ -1,7 +1,11 @@
-"""The quick start notebook, run in the terminal (``pipemagic tour``) or opened in JupyterLab (``pipemagic lab``)."""
+"""The quick start notebook, run in the terminal (``pipemagic tour``) or opened in JupyterLab (``pipemagic lab``).
+
+Also what an installation of JupyterLab needs for them, and for panels.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -135,3 +139,20 @@ def check_installed(*modules: str, purpose: str = "the quick start") -> None:
             hint='pip install "pipemagic[lab]", or in a checkout: pip install ".[lab]"', code="LAB_MISSING",
         )  # fmt: skip
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # not a kernel of the same name that is installed elsewhere
+
+
+def check_panels(_data: Path | None) -> tuple[str, str]:
+    """Check that JupyterLab, which may run in another environment than the kernels, can show panels."""
+    lab = shutil.which("jupyter-lab")
+    if lab is None:
+        return "JupyterLab is not on the PATH", ""
+    command = [str(Path(lab).resolve().with_name("jupyter")), "--paths", "--json"]
+    try:
+        folders = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["data"]
+    except (OSError, subprocess.CalledProcessError):
+        return f"cannot find the extensions of {lab}", "`jupyter labextension list` there must list anywidget"
+    for name in ("@jupyter-widgets/jupyterlab-manager", "anywidget"):
+        if not any(Path(folder, "labextensions", name).is_dir() for folder in folders):
+            hint = "run pip install anywidget in its environment, then reload the page"
+            return f"{lab} shows panels without their buttons: {name} is missing", hint
+    return f"{lab} shows panels", ""

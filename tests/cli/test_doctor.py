@@ -14,6 +14,7 @@ import pytest
 
 from pipemagic import cli, launcher
 from pipemagic.cli import doctor
+from pipemagic.cli.quickstart import check_panels
 from pipemagic.errors import SessionError
 from pipemagic.service.files import RUNTIME_FILE
 
@@ -178,15 +179,15 @@ def jupyterlab(tmp_path, monkeypatch):
 @posix
 def test_a_jupyterlab_in_another_environment(jupyterlab, monkeypatch):
     for missing in ("@jupyter-widgets/jupyterlab-manager", "anywidget"):
-        message, hint = doctor.check_panels(None)
+        message, hint = check_panels(None)
         assert message.endswith(f"/jupyter-lab shows panels without their buttons: {missing} is missing")
         assert "pip install anywidget" in hint
         (jupyterlab / "share/jupyter/labextensions" / missing).mkdir(parents=True)
-    assert doctor.check_panels(None) == (f"{jupyterlab}/bin/jupyter-lab shows panels", "")
+    assert check_panels(None) == (f"{jupyterlab}/bin/jupyter-lab shows panels", "")
     (jupyterlab / "bin/jupyter").unlink()
-    assert doctor.check_panels(None)[0] == f"cannot find the extensions of {jupyterlab}/bin/jupyter-lab"
+    assert check_panels(None)[0] == f"cannot find the extensions of {jupyterlab}/bin/jupyter-lab"
     monkeypatch.setenv("PATH", "")
-    assert doctor.check_panels(None) == ("JupyterLab is not on the PATH", "")
+    assert check_panels(None) == ("JupyterLab is not on the PATH", "")
 
 
 @pytest.fixture
