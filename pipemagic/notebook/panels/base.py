@@ -269,5 +269,5 @@ NOT_CONNECTED = (
     "No organization is in use yet; no request was sent and no service was started. Connect here or with %pipedb "
     "connect: both find or start the embedded service."
 )
-NO_RESPONSE = "No response had arrived when this was saved: run the cell again."
+NO_RESPONSE = "No response had arrived when this was saved. Run the cell again."
 OUTDATED = "The data below may be out of date: the organization did not respond."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -81,7 +82,7 @@ def _html(block: Block) -> str:
             body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
             return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         case Picture(svg):
-            return svg
+            return re.sub("<title>[^<]*</title>", "", svg)  # in a notebook that is not trusted, all would be shown
     return f"<p>{escape(block)}</p>"
 
 

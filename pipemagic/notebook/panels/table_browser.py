@@ -311,7 +311,7 @@ class TableBrowser(PanelPart):
         show(self.tables, listed)
         if listed:
             self.tables.label = self._heading()
-            self.tables.empty = "" if self.schema is None else "No tables yet."
+            self.tables.empty = "" if self.schema is None else self._no_tables()
             self.tables.show([_table_row(relation) for relation in self._relations()])
         show(self.filters, page is not None)
         self.note_lines.set_text("" if page is None else "\n".join(map(escape_controls, self.notes)))
@@ -338,6 +338,10 @@ class TableBrowser(PanelPart):
             return ""
         name = self.source.name
         return f"{escape_controls(self.page.relation.name)} in {name}" if self.page else f"Tables of {name}"
+
+    def _no_tables(self) -> str:
+        how = " %pipedb load creates one from a DataFrame or a file."
+        return f"No tables yet.{how if self.source is not None and self.source.is_connection else ''}"
 
     def _relations(self) -> list[Relation]:
         return (
@@ -382,7 +386,7 @@ class TableBrowser(PanelPart):
                 return [UNREADABLE.format(self.source.name, error.message) if error else NO_RESPONSE]
             rows = [row["cells"] for row in map(_table_row, self._relations())]
             lines = [[name["text"], kind, str(count)] for name, kind, count in rows]
-            return [self._heading(), TableBlock(["Name", "Kind", "Columns"], lines) if rows else "No tables yet."]
+            return [self._heading(), TableBlock(["Name", "Kind", "Columns"], lines) if rows else self._no_tables()]
         query = page.query
         headings = [
             escape_controls(page_column.name) + MARKS[query.order_of(page_column.name)] for page_column in page.columns

@@ -687,7 +687,9 @@ def test_without_a_connection_and_after_connecting(session):
     assert panel.text == "Explore\nNo connections yet. %pipedb connect finds or starts the embedded service."
     panel.click("Connect")
     panel.wait("Tables of main")
-    panel.wait("No tables yet.")
+    words = "No tables yet. %pipedb load creates one from a DataFrame or a file."
+    panel.wait(words)
+    assert panel.text == f"Explore\nTables of main\n{words}"
 
 
 def test_the_current_connection_is_followed_until_a_table_is_open(session):

@@ -161,7 +161,7 @@ def test_a_service_that_does_not_respond_for_a_while(hosted, monkeypatch):
         visit = Visit(session)
         assert visit.locations.is_busy
         assert "Loading ..." in visit.groups.words
-        assert visit.groups.text == "Groups\nNo response had arrived when this was saved: run the cell again."
+        assert visit.groups.text == "Groups\nNo response had arrived when this was saved. Run the cell again."
     until(lambda: visit.databases.has_field("Database name") and visit.groups.has_field("Group name"))
     assert "edge" in visit.groups.text
     with api.silence():

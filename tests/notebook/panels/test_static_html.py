@@ -21,7 +21,7 @@ from pipemagic.notebook.panels.static_html import WIDGET, Picture, TableBlock
 BLOCKS = [
     "One & only line",
     TableBlock(["Name", "Group"], [["<b>a</b>", "edge"], ["\x1b[31mbell", "x"]]),
-    Picture("<svg><title>a map</title></svg>"),
+    Picture("<svg><g><title>a place</title><circle/></g></svg>"),
 ]
 
 
@@ -40,7 +40,7 @@ def test_the_html_of_blocks():
         '<section aria-label="&quot;Things&quot;"><h2>&quot;Things&quot;</h2><p>One &amp; only line</p>'
         "<table><thead><tr><th>Name</th><th>Group</th></tr></thead><tbody><tr><td>&lt;b&gt;a&lt;/b&gt;</td>"
         "<td>edge</td></tr><tr><td>\x1b[31mbell</td><td>x</td></tr></tbody></table>"
-        "<svg><title>a map</title></svg></section>"
+        "<svg><g><circle/></g></svg></section>"
     )
 
 
