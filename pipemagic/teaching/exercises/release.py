@@ -121,7 +121,7 @@ def _answer(definition: Definition, options: str, fingerprints: Mapping[str, str
 def _fields(definition: Definition, options: str, file: str) -> dict[str, str]:
     """Return what templates contain. ``options`` are those of the exercise's first line, such as --on."""
     first = f"%%check {definition.name} {options}".rstrip()
-    solved = definition.solution or f"%%sql {options}".rstrip() + f"\n{definition.variable} << {definition.sql}"
+    solved = definition.solution or f"%%sql -o {definition.variable} {options}".rstrip() + f"\n{definition.sql}"
     hidden = f", reference={definition.sql!r}, data={definition.hidden!r}" if definition.hidden else ""
     title = f"### Exercise: {definition.name} ({definition.points:g} {'point' if definition.points == 1 else 'points'})"
     fields = {

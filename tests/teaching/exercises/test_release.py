@@ -99,7 +99,7 @@ def test_solved():
         "%%check heavy\nSELECT name, mass FROM bird WHERE mass > 3400 ORDER BY mass DESC",
         "%%sql --atomic\nALTER TABLE bird ADD COLUMN ring INTEGER;\nUPDATE bird SET ring = 1 WHERE name = 'Ada'",
         "%check ringed",
-        "%%sql --on birds\nmeans << SELECT avg(mass) AS mean FROM bird",
+        "%%sql -o means --on birds\nSELECT avg(mass) AS mean FROM bird",
         "%check mean_mass means --on birds",
     ]
 
