@@ -17,12 +17,12 @@ __all__ = [
 
 
 def with_hint(message: str, hint: str) -> str:
-    """Return a message with the hint below it, behind ``Hint: ``; further lines of the hint follow as they are."""
+    """Return a message with the hint below it, behind ``Hint:``; further lines of the hint follow as they are."""
     return f"{message}\nHint: {hint}" if hint else message
 
 
 class PipemagicError(Exception):
-    """Base class of all exceptions; ``str()`` is the message, then the hint behind ``Hint: `` on a line of its own.
+    """Base class of all exceptions; ``str()`` is the message, then the hint behind ``Hint:`` on a line of its own.
 
     Control characters are escaped.
 
