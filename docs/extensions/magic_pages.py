@@ -132,7 +132,7 @@ def exercises_page() -> Lines:
 
 
 def commands_page() -> Lines:
-    """Yield each subcommand of %pipedb by group."""
+    """Yield each command of %pipedb by group."""
     for group in GROUPS:
         yield from (f"## {group.title}", "")
         for command in group.commands:
@@ -140,7 +140,7 @@ def commands_page() -> Lines:
 
 
 def command_lines(command: Command) -> Lines:
-    """Yield the section of a subcommand."""
+    """Yield the section of a command."""
     yield from (f"### `{command.name}`", "", prose(f"{command.help}."), "")
     if (topic := topics().get(command.name)) is not None:
         yield from (prose(" ".join(topic.text.split("\n\n")[0].split())), "")

@@ -58,7 +58,7 @@ def check(example):
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_subcommand_has_help_and_examples(name):
+def test_every_command_has_help_and_examples(name):
     command = COMMANDS[name]
     assert command.help
     assert not command.help.endswith(".")
@@ -83,7 +83,7 @@ def test_every_topic_is_listed_and_its_examples_parse(shell, name):
     everything = shell("%pipedb help --all").out
     assert f"  {name} " in everything
     assert about in everything
-    shown = text.split("\n\n")[0] if name in COMMANDS else text  # a subcommand has examples of its own
+    shown = text.split("\n\n")[0] if name in COMMANDS else text  # a command has examples of its own
     assert shown in shell(f"%pipedb help {name}").out
     assert max(len(line) for line in text.splitlines()) <= 120
     for example in examples_in(text):
@@ -171,7 +171,7 @@ def test_question_mark_shows_examples_that_parse(shell, magic, method):
         check(example)
 
 
-def test_a_subcommand_shows_its_help(shell):
+def test_a_command_shows_its_help(shell):
     out = shell("%pipedb load --help").out
     assert out.splitlines()[0] == COMMANDS["load"].usage
     for option in COMMANDS["load"].options:

@@ -1,4 +1,4 @@
-"""Help at the cursor (Shift+Tab): tables, columns, functions, options, subcommands; it sends nothing."""
+"""Help at the cursor (Shift+Tab): tables, columns, functions, options, commands; it sends nothing."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_parameters_are_variables(flights):
     assert help_at(flights, "%%sql --params given\nSELECT :origin|") == ""
 
 
-def test_options_and_subcommands(flights):
+def test_options_and_commands(flights):
     for cell, expected in {
         "%%sql --at|omic\nSELECT 1": "--atomic\napply all statements or none, in one round trip",
         "%sql --limit 5| SELECT 1": "--limit N\n",

@@ -33,7 +33,7 @@ def test_the_pages_are_those_of_the_documentation():
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *(name for name in topics() if name not in COMMANDS)])
-def test_help_on_a_subcommand_or_topic_names_a_page(shell, name):
+def test_help_on_a_command_or_topic_names_a_page(shell, name):
     *_, blank, last = shell(f"%pipedb help {name}").out.splitlines()
     assert blank == ""
     match = re.fullmatch(r"More: %pipedb help (\S+)", last)
