@@ -162,7 +162,7 @@ _NOT_COMMANDS = {
     "DROP TABLE in a %%sql cell deletes a table, %pipedb delete-database NAME a database": "drop remove rm",
     "DELETE FROM in a %%sql cell deletes rows, %pipedb delete-database NAME a database": "delete",
     "CREATE TABLE in a %%sql cell creates a table, %pipedb create-database NAME a database": "create new make add",
-    "%pipedb connect --keep-alive TIME keeps a connection open": "keep-alive keepalive",
+    "%pipedb connect NAME --keep-alive TIME keeps a connection open": "keep-alive keepalive",
     "%config PipeMagic shows the settings": "config settings set options option mode \\pset \\set headers",
     "pipemagic serve in a terminal starts a service for other programs": "serve start server",
 }

@@ -147,6 +147,7 @@ def test_names_of_one_place_lead_to_similar_ones_in_another_or_are_words_of_othe
         ("\\dt", "did you mean tables?"),
         ("head", "%sql SELECT * FROM TABLE LIMIT 5 shows the first rows"),
         ("version", "did you mean status?"),
+        ("keep-alive", "%pipedb connect NAME --keep-alive TIME keeps a connection open"),
         ("check", "did you mean rules?"),
         ("Connect", "did you mean connect?"),
         ("create_database", "did you mean create-database?"),
