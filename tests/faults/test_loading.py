@@ -31,7 +31,7 @@ def test_killing_the_server_during_a_load_changes_nothing(sqld_binary, tmp_path,
 
         with pytest.raises(errors.PipemagicError) as caught:
             database.load(FRAME, "t", if_exists=if_exists, progress=kill)
-    assert "may be left over: the next load removes it" in caught.value.hint
+    assert "may be left over until the next load, which removes it" in caught.value.message
     second = Sqld(sqld_binary, tmp_path / "sqld", key=first.key)
     try:
         with Database(f"http://{made.name}.localhost:{second.port}", made.token) as database:

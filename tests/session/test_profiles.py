@@ -81,8 +81,8 @@ def test_the_users_come_before_the_projects(profiles, project):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[x]\ntimeout = 3", "neither address and database"),
-        ("[x]\naddress='libsql://a.io'\ndatabase='b'", "both address and database"),
+        ("[x]\ntimeout = 3", "neither an address nor a database"),
+        ("[x]\naddress='libsql://a.io'\ndatabase='b'", "both an address and a database"),
         (
             "[x]\naddress='libsql://a.io'\ntokne-env='b'",
             "has 'tokne-env', which is not a key of profiles\nHint: did you mean token-env",
