@@ -228,7 +228,7 @@ def test_a_service_stays_while_a_response_is_read(folder):
 
 def test_find_and_stop_without_a_service_create_nothing(folder):
     assert launcher.find(folder) is None
-    assert launcher.stop(folder) is False
+    assert launcher.stop(folder) is None
     assert not folder.exists()
 
 
@@ -240,7 +240,7 @@ def test_start_find_stop(folder):
         headers = {"Authorization": f"Bearer {found.platform_token()}"}
         assert httpx.get(f"{found.url}/v1/auth/validate", headers=headers).json() == {"exp": -1}
         assert lease.alive
-        assert launcher.stop(folder) is True
+        assert launcher.stop(folder) is not None
         assert not lease.alive
         assert launcher.find(folder) is None
     with launcher.ensure(folder) as lease:
@@ -461,7 +461,7 @@ def test_a_service_of_another_version_is_refused_and_can_be_stopped(folder):
             launcher.ensure(folder)
         assert caught.value.code == "VERSION_MISMATCH"
         assert "pipemagic stop" in caught.value.hint
-        assert launcher.stop(folder) is True
+        assert launcher.stop(folder) is not None
 
 
 def test_the_reason_is_reported_if_a_service_cannot_start(folder):
