@@ -43,6 +43,11 @@ _SUFFIXES = {
 _GROUPS = ((".", ","), (",", "."), ("'", "."), (" ", ","), (" ", "."))
 """Thousands separators, each with its decimal point."""
 
+_DATE = re.compile(
+    r"\d{1,2}(?P<mark>[./-])\d{1,2}(?P=mark)(?P<year>\d{4}|\d{2})(?: \d{1,2}:\d{2}(?::\d{2})?)?", re.ASCII
+)
+"""A date that is not in ISO format; the day or the month comes first."""
+
 _COMPRESSED = ("gz", "bz2", "xz", "zip")
 _OF_TEXT = ("csv", "tsv", "json", "jsonl")
 _LISTED = ".csv, .tsv, .json, .jsonl, .xlsx or .parquet, and .csv.gz or .csv.zip"
@@ -83,20 +88,47 @@ def read_file(path: Path | str, options: Sequence[str] = ()) -> pd.DataFrame:
         raise LoadError(f"{file.name} does not fit in the memory of the kernel", hint="add -- nrows=100000") from None
 
 
-def columns_with_groups(frame: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence for each column of a file that stays text because its numbers have thousands separators."""
+def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[str]:
+    """Yield a sentence for each column of a CSV or TSV file that options of its reader would make numbers or dates."""
+    kind, _ = _format(path.name) or ("", "")
+    if kind not in ("csv", "tsv"):  # the readers of others have no such options
+        return
     for name in frame.columns[frame.dtypes == "string"]:
         texts = frame[name].dropna().drop_duplicates()
-        for mark, point in _GROUPS:
-            groups = rf"[+-]?[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{re.escape(point)}\d+)?"
-            grouped = texts.str.fullmatch(groups)
-            if grouped.any() and (grouped | texts.str.fullmatch(rf"[+-]?\d+(?:{re.escape(point)}\d+)?")).all():
-                options = f"thousands={mark!r}" + (f" decimal={point!r}" if point != "." else "")
-                yield (
-                    f"Column {name} was left as text because {texts[grouped].iloc[0]!r} has a thousands separator. "
-                    f"Add -- {options} to read numbers."
-                )
-                break
+        found = _thousands(texts) or _dates(name, texts)
+        if found:
+            reason, options, kinds = found
+            yield f"Column {name} was left as text because {reason}. Add -- {options} to read {kinds}."
+
+
+def _thousands(texts: pd.Series[str]) -> tuple[str, str, str] | None:
+    """Return why numbers stay text, the options that read them, and what they are; None if they are no numbers."""
+    for mark, point in _GROUPS:
+        groups = rf"[+-]?[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{re.escape(point)}\d+)?"
+        grouped = texts.str.fullmatch(groups)
+        if grouped.any() and (grouped | texts.str.fullmatch(rf"[+-]?\d+(?:{re.escape(point)}\d+)?")).all():
+            options = f"thousands={mark!r}" + (f" decimal={point!r}" if point != "." else "")
+            return f"{texts[grouped].iloc[0]!r} has a thousands separator", options, "numbers"
+    return None
+
+
+def _dates(name: str, texts: pd.Series[str]) -> tuple[str, str, str] | None:
+    """Return why dates stay text, the options that read them, and what they are; None if they are no dates."""
+    import pandas as pd
+
+    first = _DATE.fullmatch(texts.iloc[0]) if len(texts) else None
+    if first is None:
+        return None
+    year = "%Y" if len(first["year"]) == 4 else "%y"
+    time = {0: "", 1: " %H:%M", 2: " %H:%M:%S"}[texts.iloc[0].count(":")]
+    fitting = []
+    for order in (("%d", "%m", year), ("%m", "%d", year)):
+        form = first["mark"].join(order) + time
+        if pd.to_datetime(texts, format=form, errors="coerce").notna().all():
+            fitting.append(f"date_format={form!r}")
+    if not fitting:
+        return None
+    return f"{texts.iloc[0]!r} is not an ISO date", f"parse_dates={[name]!r} {' or '.join(fitting)}", "dates"
 
 
 def _format(name: str) -> tuple[str, str] | None:

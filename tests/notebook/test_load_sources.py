@@ -229,6 +229,36 @@ def test_numbers_with_thousands_separators_are_named(folder, tmp_path, text, col
     assert len(folder("%pipedb load ip.csv --table ip").lines) == 1
 
 
+@pytest.mark.parametrize(
+    ("texts", "forms"),
+    [
+        (("03.01.2024", "31.12.2023"), ["%d.%m.%Y"]),
+        (("3.1.24", ""), ["%d.%m.%y", "%m.%d.%y"]),
+        (("01/31/2024 9:05", "02/01/2024 17:00"), ["%m/%d/%Y %H:%M"]),
+        (("01/02/2024", "03/04/2024"), ["%d/%m/%Y", "%m/%d/%Y"]),
+        (("1.13.2024", "13.1.2024"), []),
+        (("10.0.01", "192.168.1"), []),
+    ],
+)
+def test_dates_that_are_not_in_iso_format_are_named(folder, tmp_path, texts, forms):
+    """As text they are in the order of their first digits, which is wrong in silence."""
+    (tmp_path / "d.csv").write_text("the day;n\n" + "".join(f"{text};1\n" for text in texts))
+    _, *notes = folder("%pipedb load d.csv --table d").lines
+    options = [f"date_format={form!r}" for form in forms]
+    assert notes == [
+        f"Column the day was left as text because {texts[0]!r} is not an ISO date. "
+        f"Add -- parse_dates=['the day'] {' or '.join(options)} to read dates."
+    ] * bool(forms)
+    for option in options:
+        (line,) = folder(f"%pipedb load d.csv --table d --replace -- parse_dates=['the day'] {option}").lines
+        assert "the day: DATE" in line
+
+
+def test_only_files_with_such_options_have_notes_on_them(folder, tmp_path):
+    (tmp_path / "n.json").write_text('[{"n": "1.234,50", "day": "31.12.2023"}]')
+    assert len(folder("%pipedb load n.json --table n").lines) == 1
+
+
 def test_options_of_the_reader_follow_two_dashes(folder):
     line = "%pipedb load 'my sales.csv' --table sales -- sep=';' decimal=','"
     assert folder(line).lines == ["Loaded 2 rows and 2 columns into sales (shop: TEXT, total: REAL)."]

@@ -123,10 +123,10 @@ def load(context: CommandContext) -> None:
     columns = plural(len(loaded.plan.names), "column")
     details = "" if context.settings.quiet else _details(loaded, is_file=is_file)
     say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {loaded.plan.table}{details}.")
-    if is_file and not context.settings.quiet:
-        from pipemagic.frames.readers import columns_with_groups
+    if isinstance(source, Path) and not context.settings.quiet:
+        from pipemagic.frames.readers import columns_left_as_text
 
-        for note in columns_with_groups(frame):
+        for note in columns_left_as_text(frame, source):
             say(note)
 
 
