@@ -412,8 +412,11 @@ def parse(
     required: list[Positional | Option] = [*positionals, *options]
     for argument in required:
         if argument.required and argument.name not in args.values:
-            shown = f"{argument.flag} {argument.value}" if isinstance(argument, Option) else argument.name
-            raise UsageError(f"{shown} is missing", hint=usage_hint(usage))
+            if isinstance(argument, Positional):
+                raise UsageError(f"{argument.name} is missing", hint=usage_hint(usage))
+            added = f"{argument.flag} {argument.value}"
+            whole = " ".join(filter(None, [*_command(usage), head.strip(), added, line[len(head) :].strip()]))
+            raise UsageError(f"{added} is missing", hint=f"write {whole}")
     return args
 
 
@@ -498,9 +501,14 @@ def usage_hint(usage: str) -> str:
 
 def help_on(usage: str) -> str:
     """Return the line that shows the help on the magic or subcommand at the beginning of a usage line."""
-    name, *rest = usage.split()
-    name = rest[0] if name == "%pipedb" and rest else name
+    name = _command(usage)[-1]
     return f"%pipedb help {'sql' if name in ('%sql', '%%sql') else name}"
+
+
+def _command(usage: str) -> list[str]:
+    """Return the words before the arguments of a usage line: the magic, and its subcommand."""
+    parts = usage.split()
+    return parts[: 2 if parts[0] == "%pipedb" else 1]
 
 
 def usage_of(head: str, positionals: Sequence[Positional], options: Sequence[Option]) -> str:

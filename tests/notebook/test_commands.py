@@ -172,7 +172,10 @@ def test_load_errors(db):
     assert "USAGE: name 'fram' is not defined\nHint: did you mean frame?" in db.fails("%pipedb load fram --table t").out
     assert "USAGE: number is an int, not a DataFrame" in db.fails("%pipedb load number --table t").out
     assert "USAGE: frame has no attribute 'b'" in db.fails("%pipedb load frame.b --table t").out
-    assert "--table TABLE is missing" in db.fails("%pipedb load frame").out
+    missing = db.fails("%pipedb load frame").out
+    assert "--table TABLE is missing\nHint: write %pipedb load frame --table TABLE\n" in missing + "\n"
+    file = db.fails("%pipedb load frame.csv --replace  -- sep=';' ").out
+    assert file.splitlines()[-1] == "Hint: write %pipedb load frame.csv --replace --table TABLE -- sep=';'"
     assert (
         "--append and --replace cannot be used together"
         in db.fails("%pipedb load frame --table t --replace --append").out
