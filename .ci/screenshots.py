@@ -44,6 +44,29 @@ CELLS = [
 ]
 SETUP, TABLES, DATABASES, EXPLORE, EXERCISE, CHECK, BEGIN, UPDATE, COMMIT, WIRE, QUERY = range(len(CELLS))
 
+CLASS = [
+    "%load_ext pipemagic\n%pipedb connect\n%pipedb create-database birds\n%pipedb connect birds\n"
+    "%sql CREATE TABLE bird (name TEXT, species TEXT, mass_g INTEGER)",
+    """import sys
+from pathlib import Path
+students = "Ada Lovelace", "Grace Hopper", "Jörg Müller", "Zoë Chan", "Noor Haddad", "Tomás Silva"
+_ = Path("roster.csv").write_text("\\n".join(["name", *students]), "utf-8")
+!{sys.executable} -m pipemagic class create roster.csv --group default --from birds --name sql-1""",
+    """import pipemagic
+from pipemagic.teaching.classes import model
+done = [["a", "b"], ["a", "b"], [None, None], ["a"], [], ["a", None]]  # exercises passed, and errors
+for seat, cells in zip(model.load().seats, done):
+    with pipemagic.connect(seat.url, seat.token) as database:
+        for number, exercise in enumerate(cells):
+            error, points = (None, 1) if exercise else ('near "mass_g": syntax error', None)
+            database.execute(
+                "INSERT INTO pipemagic_progress(id, cells, errors, error, exercise, points, of) "
+                "VALUES (?, 1, ?, ?, ?, ?, 1)", [f"{number}", int(not exercise), error, exercise, points]
+            )""",
+    "%pipedb panel class",
+]
+"""A class, what the notebooks of its students write, and its panel."""
+
 
 def save(picture: bytes, path: Path) -> None:
     """Write a screenshot as a small PNG."""
@@ -91,6 +114,15 @@ def exercise_feedback(notebook: Notebook, page: Page) -> bytes:
     box = cell.bounding_box()
     assert box is not None
     return page.screenshot(clip={**box, "width": 640})  # without the buttons of the cell
+
+
+def class_panel(notebook: Notebook) -> bytes:
+    """Show the progress of a class."""
+    for number in range(len(CLASS)):
+        notebook.run(number)
+    panel = notebook.cells.nth(len(CLASS) - 1).locator(".pipemagic-panel")
+    expect(panel.get_by_text("5 of 6 connected, 2 passed all 2 exercises, 2 with errors")).to_be_visible()
+    return shown(panel)
 
 
 def wire(notebook: Notebook) -> bytes:
@@ -162,6 +194,7 @@ def main(folder: Path) -> None:
             "help-on-a-table": help_on_a_table(notebook, page),
         }.items():
             save(picture, folder / f"{name}.png")
+        save(class_panel(Notebook(page, lab, CLASS, app="notebooks", name="class")), folder / "class-panel.png")
 
 
 if __name__ == "__main__":
