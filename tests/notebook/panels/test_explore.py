@@ -729,13 +729,14 @@ def test_a_connection_that_is_chosen_during_an_update_is_shown(session):
     updater = threading.Thread(target=session.connect, args=["other"], kwargs={"name": "third"})
     updater.start()
     assert updating.wait(PATIENCE)
-    chooser = threading.Thread(target=lambda: setattr(field, "value", "main"))  # as a page does, in the midst of it
+    chooser = threading.Thread(target=lambda: setattr(field, "value", "other"))  # as a page does, in the midst of it
     chooser.start()
-    until(lambda: panel.panel.browser.source.name == "main")
+    until(lambda: panel.panel.browser.source.name == "other")
     chosen.set()
     chooser.join(PATIENCE)
     updater.join(PATIENCE)
-    panel.wait("Tables of main")
+    panel.wait("Tables of other")
+    until(lambda: field.value == "other")
 
 
 @pytest.mark.usefixtures("flights")
