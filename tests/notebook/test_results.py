@@ -54,7 +54,7 @@ def test_a_wrong_number_of_names_is_an_error_after_the_cell_if_only_the_server_k
     assert "a" not in db.names
 
 
-NO_NAMES = [("a,", "empty item"), ("a,1b", "'1b'"), ("a,class", "'class'"), ("a,a", "twice")]
+NO_NAMES = [("a,", "empty item"), ("a,1b", "'1b'"), ("a,class", "'class'"), ("a,a", "duplicate name 'a'")]
 
 
 def test_out_refuses_invalid_names(db):

@@ -164,7 +164,7 @@ _JOINERS = {"task": " ", "hidden": ";\n", "solution": "\n"}
 def parse_cell(name: str, text: str) -> Definition:
     """Return the definition in a teacher's cell; raise SessionError for a key or a value that is not valid."""
     if not NAME.fullmatch(name):
-        raise _invalid(f"the name {name!r} may contain only letters, digits, _ and -")
+        raise _invalid(f"{name!r} is not a valid name: use a letter, then letters, digits, _ and -")
     header, body = _split(text)
     if not sql.split(body):
         raise _invalid(f"{name} has no reference SQL below its header")

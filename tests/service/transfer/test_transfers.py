@@ -448,7 +448,7 @@ def test_copies_count_against_the_storage_quota(courier, service):
     assert courier.create("copy", type="database", name="original")[0] == 200  # it is not written to
     service.catalog.usage.set_quotas("local", Quotas(storage_bytes=4096))
     status, body = courier.create("more", type="database", name="original")
-    assert (status, body["code"], "its quota is 4,096" in body["error"]) == (403, "BLOCKED", True)
+    assert (status, body["code"], "(quota: 4,096)" in body["error"]) == (403, "BLOCKED", True)
     service.catalog.organizations.set_overages("local", True)
     assert courier.create("more", type="database", name="original")[0] == 200
     assert courier.left_over() == []

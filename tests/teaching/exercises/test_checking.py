@@ -39,7 +39,7 @@ def test_a_query(any_session, tmp_path):
     wrong = answer(any_session, exercise, f"{BY_SPECIES} HAVING n > 1")
     assert not wrong.passed
     assert 0 < wrong.points < 2
-    assert any("1 row" in line for line in wrong.messages)
+    assert any("1 missing row" in line for line in wrong.messages)
 
 
 @pytest.mark.parametrize(

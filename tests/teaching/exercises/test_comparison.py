@@ -59,7 +59,7 @@ def test_these_values_are_equal(expected, actual):
         ("a", b"a", "column x: expected text 'a', got blob"),
         (b"a", "a", "column x: expected blob, got text 'a'"),
         (1e-7, 0.0, "column x: rounded too early, or to too few digits?"),
-        (math.inf, 1e308, "column x: number 1e+308 where number inf is expected"),
+        (math.inf, 1e308, "column x: expected number inf, got number 1e+308"),
         (2**53 + 1, 2**53, "column x: expected number 9007199254740993, got number 9007199254740992"),
         (0.5, 0, "column x: integer division? 1 / 2 is 0, 1.0 / 2 is 0.5"),
         (12.5, 0.125, "column x: got a fraction, expected a percentage?"),
@@ -201,7 +201,7 @@ def test_missing_extra_and_renamed_columns(actual, message, score):
 
 def test_five_columns_are_named():
     many = LATE.join(pd.DataFrame(1, LATE.index, [f"c{at}" for at in range(100)]))
-    assert messages(LATE, many) == [*(f"column c{at} is not expected" for at in range(5)), "and 95 more"]
+    assert messages(LATE, many) == [*(f"column c{at} is unexpected" for at in range(5)), "and 95 more"]
     assert messages(many, LATE) == [*(f"column c{at} is missing" for at in range(5)), "and 95 more"]
 
 

@@ -65,14 +65,14 @@ def test_a_solution_keeps_its_lines():
 @pytest.mark.parametrize(
     ("name", "cell", "message", "hint"),
     [
-        ("2nd", "SELECT 1", "'2nd' is not a name: use letters, digits, _ and -", "the keys are"),
-        ("../x", "SELECT 1", "'../x' is not a name", "the keys are"),
+        ("2nd", "SELECT 1", "'2nd' is not a valid name: use a letter, then letters, digits, _ and -", "the keys are"),
+        ("../x", "SELECT 1", "'../x' is not a valid name", "the keys are"),
         ("one", "-- points: 1", "one has no reference SQL below its header", "the keys are"),
         ("one", "-- point: 1\nSELECT 1", "unknown key 'point'", "did you mean points?"),
         ("one", "-- points: many\nSELECT 1", "points: Expected `float`, got `str`", "the keys are"),
         ("one", "-- points: nan\nSELECT 1", "points: Expected `float` >= 0.0", "the keys are"),
         ("one", "-- points: -1\nSELECT 1", "points: Expected `float` >= 0.0", "the keys are"),
-        ("one", "-- points: 1\n-- points: 2\nSELECT 1", "points occurs twice", "the keys are"),
+        ("one", "-- points: 1\n-- points: 2\nSELECT 1", "duplicate key 'points'", "the keys are"),
         ("one", "-- columns: sorted\nSELECT 1", "columns: Invalid enum value 'sorted'", "keys"),
         ("one", "-- feedback: none\nSELECT 1", "feedback: Invalid enum value 'none'", "keys"),
     ],
@@ -116,7 +116,7 @@ def test_a_missing_or_damaged_file(tmp_path):
     assert caught.value.hint == "did you mean heavy?"
     with pytest.raises(SessionError, match="no such exercise: x") as caught:
         load("x", tmp_path / "nowhere")
-    assert f"{tmp_path / 'nowhere' / 'x.json'} is missing: an %%exercise cell writes it" in caught.value.hint
+    assert f"{tmp_path / 'nowhere' / 'x.json'} is missing: run the %%exercise cell that writes it" in caught.value.hint
     with pytest.raises(SessionError, match=r"no such exercise: \.\./heavy"):
         load("../heavy", tmp_path / "inside")
     (tmp_path / "heavy.json").write_text('{"name": 3')
