@@ -12,7 +12,7 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import quote, tokens
 from pipemagic.sql.tokenizer import BLANK
 
-_CLAUSES = frozenset(["GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT"])
+_CLAUSES = frozenset(["GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT"])
 """Reserved words that begin what follows the condition of a SELECT."""
 
 

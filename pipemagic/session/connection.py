@@ -410,6 +410,16 @@ class Connection:
         except StatementError as error:
             raise messages.explained(error, HintNames(self.schema, generated=True)) from None
 
+    def check(self, cell: Cell) -> None:
+        """Raise the error of the only statement of a cell if the server refuses it; it does not run.
+
+        The request is outside of the stream.
+        """
+        from pipemagic.session.typed_sql import check_statement
+
+        others = {name: other.schema for name, other in self.others().items() if other is not self}
+        self.with_database(lambda database: check_statement(database, cell, self.schema, others))
+
     def request(self, requests: Sequence[Request], *, committed: bool = False) -> list[Entry]:
         """Send requests that run no statement; return an entry for each, errors included.
 

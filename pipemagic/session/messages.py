@@ -230,7 +230,8 @@ def _where(failure: FailedStatement, place: SourcePosition | None, *, named: boo
     """Return the statement and its line, unless it is the only one and the line is ``named``, and an excerpt."""
     cell, index = failure.cell, failure.error.index
     statement, total = cell.statements[index], cell.total
-    position = place or SourcePosition(SourceText(cell.text, cell.source), statement.start)
+    start = max(statement.start, 0)  # what is before the text of the cell was not typed
+    position = place or SourcePosition(SourceText(cell.text, cell.source), start)
     number = f"statement {cell.before + index + 1} of {total}"
     if failure.atomic:
         head = [f"nothing was changed; {number} failed here, {position.where}:"]
@@ -241,7 +242,8 @@ def _where(failure: FailedStatement, place: SourcePosition | None, *, named: boo
         head = [f"{position.where}:"] if several and not named else []
     if place is not None:
         return head + [f"  {text}" for text in excerpt(place.source.text, place.offset).split("\n")]
-    return [*head, f"  {shorten_statement(mask_passwords(statement.text), 76)}"] if head else []
+    written = statement.text[start - statement.start :]
+    return [*head, f"  {shorten_statement(mask_passwords(written), 76)}"] if head else []
 
 
 # -- the outcome of the other statements

@@ -11,7 +11,7 @@ import ipywidgets
 from pipemagic.errors import SessionError
 from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status, Table, action
-from pipemagic.notebook.panels.forms import ConfirmForm, Field, Line, button, column, row, show
+from pipemagic.notebook.panels.forms import Choice, ConfirmForm, Field, Line, button, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block
 from pipemagic.notebook.panels.tasks import LatestTask
@@ -61,7 +61,7 @@ class ClassPanel(Panel):
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
         self.none, self.about, self.numbers = Line(NO_CLASS), Line(class_="pm-faint"), Line(tag="strong")
-        self.name = Field("Class", ipywidgets.Dropdown(options=model.names()))
+        self.name = Field("Class", Choice(options=model.names()))
         self.name.widget.observe(lambda _: self.choose_class(), "value")
         self.reading_status = Status()
         self.details = StudentDetails(self)

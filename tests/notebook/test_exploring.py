@@ -232,21 +232,69 @@ def test_a_parameter_without_a_value_is_the_same_error_everywhere(db, line):
     )
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("profile flight --where 'order > 3'", '"order" is a reserved word; quote it: "order"'),
-        ("profile flight --where 'CASE WHEN 1 THEN 2'", "CASE without END"),
-        ("rules flight --rows 'order > 3'", '"order" is a reserved word; quote it: "order"'),
-        ("diff flight 'SELECT order FROM flight'", '"order" is a reserved word; quote it: "order"'),
-        ('diff flight "SELECT \'a FROM flight"', "unterminated string literal"),
-        ("plot bar flight --x carrier --where 'order > 3'", '"order" is a reserved word; quote it: "order"'),
-    ],
-)
-def test_the_cause_of_a_syntax_error_is_the_same_as_in_a_cell(db, line, message):
+TYPED = {
+    "profile flight --where {}": "SELECT * FROM flight WHERE ",
+    "plot bar flight --x carrier --where {}": "SELECT * FROM flight WHERE ",
+    "plot bar --with early --x carrier --where {}": "SELECT * FROM early WHERE ",
+    "rules flight --not-null id --rows 'id > 0' --rows {}": "SELECT * FROM flight WHERE ",
+    "diff flight {}": "",
+}
+"""Lines with SQL of the user, and what a cell has before that SQL."""
+
+
+CONDITIONS = [
+    "order > 3", "CASE WHEN 1 THEN 2", "delay 3", "delay > 'a", "delay >> 1 AND", "(delay > 1", "delay > 1)",
+    "dely > 1", "id > 1 AND lenght(carrier) = 3", "upper() = 1", "max(delay) > 5", "z.carrier = 'AA'",
+    "nvl(carrier, 'x') = 'AA'", "carrier ILIKE 'a%'", "id IN (SELECT id FROM nosuch)", "(id, delay) > 5",
+    "{column} = :code AND dely > 1", "carrier IN :codes AND lenght(:code) > 1", "json(carrier) > 5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", TYPED)
+def test_typed_sql_has_the_error_of_a_cell(db, line):
+    """The SQL runs in a statement of the command, of which the error must not tell."""
     db(FLIGHTS)
-    assert db.fails(f"%pipedb {line}").out == f"SQL_PARSE_ERROR: {message}\n"
-    assert "could not be parsed" not in db.fails("%pipedb profile flight --where 'delay 3'").out
+    db("%sql --save early SELECT * FROM flight WHERE delay < 100")
+    db.names.update(code="it's", codes=["AA", "it's"], column="carrier")
+    start = TYPED[line]
+    for condition in CONDITIONS:
+        typed = condition if start else f"SELECT * FROM flight WHERE {condition}"
+        cell = db.fails(f"%sql {'--with early ' if 'early' in start else ''}{start}{typed}").error
+        error = db.fails("%pipedb " + line.replace("{}", f'"{typed}"')).error
+        assert (error.code, error.hint) == (cell.code, cell.hint), condition
+        first, *excerpt = error.message.split("\n")
+        assert first == cell.message.split("\n")[0], condition
+        expected = cell.message.split("\n")[1:]
+        assert len(excerpt) == len(expected), condition
+        if excerpt:
+            assert excerpt[0] == f"  {typed}"
+            assert excerpt[1].index("^") == expected[1].index("^") - len(start), condition
+
+
+def test_the_sql_of_a_comparison_is_one_select(db):
+    """In parentheses it would be a comparison with two rows."""
+    db(FLIGHTS)
+    assert db.fails('%pipedb diff flight "SELECT 1) UNION SELECT (2"').out == (
+        'SQL_PARSE_ERROR: line 1: unmatched closing parenthesis\n  SELECT 1) UNION SELECT (2\n          ^\n'
+    )
+
+
+def test_the_select_in_error_is_named(db):
+    """Of two SELECTs, the first one that a server refuses; a saved SELECT by its name."""
+    db(FLIGHTS)
+    for a, b in (
+        ("SELECT ida FROM flight", "SELECT id FROM flight"),
+        ("SELECT id FROM flight", "SELECT ida FROM flight"),
+    ):
+        assert "  SELECT ida FROM flight\n         ^\n" in db.fails(f"%pipedb diff '{a}' '{b}'").out
+    failed = db.fails("%pipedb diff 'SELECT first FROM flight' 'SELECT second FROM flight'").out
+    assert "no such column: first" in failed
+    assert "second" not in failed
+    db("%sql CREATE TABLE gone (ida)")
+    db("%sql --save wrong SELECT ida FROM gone")
+    db("%sql DROP TABLE gone")
+    line = "%pipedb plot bar --with wrong --x ida --where 'ida > 1'"
+    assert db.fails(line).out == db.fails("%sql --with wrong SELECT * FROM wrong WHERE ida > 1").out
 
 
 @pytest.mark.parametrize("condition", ["dest='a:b@c.d'", "dest<>'mail:a@b.de'", "dest='http://u:p@h'"])

@@ -98,7 +98,7 @@ def test_invalid_options_and_columns_of_a_plot(db):
         "bar f --x a --agg mean": "--agg mean requires --y",
         "bar f --x a --y a --agg avg": "--agg must be one of",
         "pie f --x a": "KIND must be one of",
-        "bar f --x a --where 1;2": "one condition",
+        "bar f --x a --where 1;2": "a single SQL expression without ;",
         "bar f --x a --bins 0": "whole number of at least 1",
         "bar f --x aa": "did you mean a?",
         "bar ff --x a": "did you mean f?",

@@ -6,13 +6,13 @@ Each command sends requests of its own, so it sees committed data only.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pipemagic import sql
-from pipemagic.errors import RulesError, UnknownName, UsageError
+from pipemagic.errors import RulesError, StatementError, UnknownName, UsageError
 from pipemagic.notebook.arguments import Option, Positional, at_least, names, table
 from pipemagic.notebook.commands.base import ON, CommandContext, CommandGroup
 from pipemagic.notebook.display import Plot, say
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pipemagic.explore.rules import RangeBound, Rule
     from pipemagic.hrana.values import SqlValue
     from pipemagic.session import Connection
+    from pipemagic.session.cell import Cell
 
 T = TypeVar("T")
 
@@ -59,25 +60,46 @@ def _explain_uncommitted(connection: Connection, *relations: str | None) -> Iter
         raise
 
 
-def _values(context: CommandContext, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]] | None:
-    """Return a statement with the values of its parameters, as in a cell; None if it is not exactly one."""
+@contextmanager
+def _errors_of_cells(*cells: tuple[Connection, Cell | None]) -> Iterator[None]:
+    """Raise the error of the first of these cells that its server refuses, if a statement with their SQL fails."""
+    try:
+        yield
+    except (StatementError, UnknownName):
+        for connection, cell in cells:
+            if cell is not None:
+                connection.check(cell)
+        raise
+
+
+def _with_values(connection: Connection, cell: Cell) -> tuple[str, Mapping[str, SqlValue]]:
+    """Return the statement of a cell with the values of its parameters."""
     from pipemagic.client.arguments import values_of
 
-    cell = context.session.read(text, context.variables)
-    if len(cell.stmts) != 1:
-        return None
     (stmt,) = connection.with_dates(cell, committed=True).stmts
     return stmt.sql or "", values_of(stmt)
 
 
-def _condition(context: CommandContext, text: str) -> Condition:
-    """Return a condition on the rows of the table with the values of its parameters."""
+def _condition_cell(context: CommandContext, text: str, table: str, using: Sequence[str] = ()) -> Cell:
+    """Return the cell that selects the rows of a table that meet a condition. Raise the errors of a condition."""
     from pipemagic.explore import conditions
+    from pipemagic.session.typed_sql import condition_cell
 
-    conditions.check(text, parameters=True)
-    before, after = f"SELECT 1 FROM main.{conditions.quote_name(context.args['TABLE'])} WHERE (", "\n)"
-    bound, values = _values(context, context.connection, f"{before}{text}{after}") or ("", {})
-    return conditions.Condition(bound[len(before) : -len(after)], values)
+    conditions.check_form(text, parameters=True)
+    cell = condition_cell(text, table, context.variables, using=using, snippets=context.session.snippets)
+    if not conditions.is_balanced(text):  # in a generated statement it could be another condition
+        context.connection.check(cell)
+        conditions.check(text, parameters=True)
+    return cell
+
+
+def _condition(context: CommandContext, cell: Cell) -> Condition:
+    """Return the condition of a cell on a table, with the values of its parameters."""
+    from pipemagic.explore.conditions import Condition
+    from pipemagic.session.typed_sql import start_of
+
+    sent, values = _with_values(context.connection, cell)
+    return Condition(sent.removeprefix(start_of(context.args["TABLE"])), values)
 
 
 @GROUP.command(
@@ -143,14 +165,17 @@ def profile(context: CommandContext) -> Profile:
     from pipemagic.explore.profile import profile
 
     table, columns, where = context.args["TABLE"], context.args.get("--columns"), context.args.get("--where") or ""
-    relation, bound = context.connection.schema.of(table), _condition(context, where) if where else None
+    relation = context.connection.schema.of(table)
+    if not where:
+        return _request(context, lambda database: profile(database, table, columns, known=relation))
+    cell = _condition_cell(context, where, table)
+    bound = _condition(context, cell)
 
     def run(database: Database) -> Profile:
-        if bound is None:
-            return profile(database, table, columns, known=relation)
         return profile(database, table, columns, known=relation, where=bound.sql, params=bound.args)
 
-    return replace(_request(context, run), where=where)  # as it was written
+    with _errors_of_cells((context.connection, cell)):
+        return replace(_request(context, run), where=where)  # as it was written
 
 
 def _range(text: str, name: str) -> tuple[str, RangeBound, RangeBound]:
@@ -202,28 +227,31 @@ def rules(context: CommandContext) -> None:
     """
     from pipemagic.explore.rule_checks import check
 
-    table, requested = context.args["TABLE"], _rules(context)
+    table = context.args["TABLE"]
+    cells = [_condition_cell(context, text, table) for text in context.args.all("--rows")]
+    requested = _rules(context, cells)
     if not requested:
         raise UsageError(
             "no rule to check", hint="add --not-null, --unique, --range, --references, --foreign-keys or --rows"
         )
     try:
-        say(str(_request(context, lambda database: check(database, table, requested))))
+        with _errors_of_cells(*((context.connection, cell) for cell in cells)):
+            result = _request(context, lambda database: check(database, table, requested))
+        say(str(result))
     except RulesError as error:
         _show_failures(error)
         raise
 
 
-def _rules(context: CommandContext) -> list[Rule]:
-    """Return the rules given as options; raise an error for an invalid condition."""
+def _rules(context: CommandContext, cells: Sequence[Cell]) -> list[Rule]:
+    """Return the rules given as options; ``cells`` are those of ``--rows``."""
     from pipemagic.explore import rules
 
     args, table = context.args, context.args["TABLE"]
 
-    def holds(text: str) -> Rule:
-        rules.expression(table, text)  # raises an error unless it is one expression
-        condition = _condition(context, text)
-        return rules.expression(table, condition.sql, condition.args, text)
+    def holds(cell: Cell) -> Rule:
+        condition = _condition(context, cell)
+        return rules.expression(table, condition.sql, condition.args, cell.text)
 
     return [
         *(rules.not_null(table, name) for columns in args.all("--not-null") for name in columns),
@@ -231,7 +259,7 @@ def _rules(context: CommandContext) -> list[Rule]:
         *(rules.in_range(table, *bounds) for bounds in args.all("--range")),
         *(rules.references(table, *reference) for reference in args.all("--references")),
         *([rules.foreign_keys(table)] if args.on("--foreign-keys") else []),
-        *(holds(text) for text in args.all("--rows")),
+        *(holds(cell) for cell in cells),
     ]
 
 
@@ -273,25 +301,42 @@ def diff(context: CommandContext) -> Diff:
         raise UsageError("nothing to compare with", hint="add B, or --to with another connection")
     limit, key = 10 if args.get("--limit") is None else args["--limit"], args.get("--key")
     places, sides = (first.name, second.name), (args["A"], args.get("B"))
-    a, params = _query(context, first, sides[0])
-    b, more = (None, {}) if sides[1] is None else _renamed(*_query(context, second, sides[1]), params)
+    of_a, of_b = _select_cell(context, first, sides[0]), _select_cell(context, second, sides[1])
+    a, params = _query(first, sides[0], of_a)
+    b, more = (None, {}) if sides[1] is None else _renamed(*_query(second, sides[1], of_b), params)
 
     def compare(database: Database, other: Database | None) -> Diff:
         return diff(database, a, b, other=other, key=key, limit=limit, places=places, params={**params, **more})
 
-    with _explain_uncommitted(first, *sides), _explain_uncommitted(second, *sides):
+    uncommitted = _explain_uncommitted(first, *sides), _explain_uncommitted(second, *sides)
+    with uncommitted[0], uncommitted[1], _errors_of_cells((first, of_a), (second, of_b)):
         if first is second:
             return first.with_database(lambda database: compare(database, None))
         return first.with_database(lambda database: second.with_database(lambda other: compare(database, other)))
 
 
-def _query(context: CommandContext, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]]:
-    """Return the name of a table unchanged, or a SELECT with the values of its parameters."""
+def _select_cell(context: CommandContext, connection: Connection, text: str | None) -> Cell | None:
+    """Return the cell of a SELECT; None for the name of a table, and for several statements, which `diff` refuses."""
+    from pipemagic.explore.conditions import is_balanced
     from pipemagic.explore.diff_sql import is_query
 
-    if not is_query(text):
-        return table(text, "TABLE"), {}
-    return _values(context, connection, text) or (text, {})  # `diff` raises the error for several statements
+    if text is None or not is_query(text):
+        return None
+    cell = context.session.read(text, context.variables)
+    if len(cell.stmts) != 1:
+        return None
+    if not is_balanced(cell.statements[0].text):  # in the statement of a comparison it could be another SELECT
+        connection.check(cell)
+    return cell
+
+
+def _query(connection: Connection, text: str, cell: Cell | None) -> tuple[str, Mapping[str, SqlValue]]:
+    """Return the name of a table without quotes, or the SELECT of a cell with the values of its parameters."""
+    from pipemagic.explore.diff_sql import is_query
+
+    if cell is not None:
+        return _with_values(connection, cell)
+    return (text if is_query(text) else table(text, "TABLE")), {}  # `diff` raises the error for several statements
 
 
 def _renamed(
@@ -377,7 +422,7 @@ def plot(context: CommandContext) -> Plot | None:
     kind, x, y, bins, group = args["KIND"], args["--x"], args.get("--y"), args.get("--bins"), args.get("--group")
     agg = args.get("--agg")
     _check_plot_options(kind, y, bins, agg)
-    rows = _plotted_rows(context)
+    cell, rows = _plotted_rows(context)
 
     def summarize(database: Database) -> Summary:
         match kind:
@@ -391,7 +436,8 @@ def plot(context: CommandContext) -> Plot | None:
                 return plots.line(database, rows, x, y, agg=agg, group=group)
         return plots.scatter(database, rows, x, y or "", group=group)
 
-    summary = context.connection.with_database(summarize)
+    with _errors_of_cells((context.connection, cell)):
+        summary = context.connection.with_database(summarize)
     axes, file = drawing.draw(summary), args.get("--to")
     drawn = Plot(axes, drawing.is_shown(axes))
     for note in summary.notes:
@@ -417,9 +463,8 @@ def _check_plot_options(kind: str, y: str | None, bins: int | None, agg: str | N
         raise UsageError(f"--bins is the number of intervals of a histogram, or of bars; plot {kind} has none")
 
 
-def _plotted_rows(context: CommandContext) -> str | Rows:
-    """Return the rows to plot: the name of a table, or a SELECT with its values."""
-    from pipemagic.client.arguments import values_of
+def _plotted_rows(context: CommandContext) -> tuple[Cell | None, str | Rows]:
+    """Return the rows to plot: the name of a table, or a SELECT with its values and its cell."""
     from pipemagic.explore.plot_query import Rows
 
     args = context.args
@@ -428,12 +473,10 @@ def _plotted_rows(context: CommandContext) -> str | Rows:
     table: str | None = args.get("TABLE")
     saved, where = args.get("--with"), args.get("--where")
     if where is None and table is not None:
-        return table
-    source = f"main.{sql.quote(table)}" if table is not None else sql.quote(saved)
-    condition = f" WHERE ({where}\n)" if where is not None else ""
+        return None, table
     using = [saved] if saved is not None else []
-    cell = context.session.read(f"SELECT * FROM {source}{condition}", context.variables, using=using)
-    if len(cell.stmts) != 1:
-        raise UsageError("--where is one condition, as after WHERE")
-    (stmt,) = context.connection.with_dates(cell, committed=True).stmts
-    return Rows(stmt.sql or "", values_of(stmt), str(table or saved))
+    if where is None:
+        cell = context.session.read(f"SELECT * FROM {sql.quote(saved)}", context.variables, using=using)
+    else:
+        cell = _condition_cell(context, where, table or saved, using)
+    return cell, Rows(*_with_values(context.connection, cell), str(table or saved))

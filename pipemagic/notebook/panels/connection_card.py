@@ -13,7 +13,7 @@ from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.components import Countdown, Status
-from pipemagic.notebook.panels.forms import Field, Line, button, column, row, show
+from pipemagic.notebook.panels.forms import Choice, Field, Line, button, column, row, show
 from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.session.keep_alive import RELAXED_TRANSACTION
 from pipemagic.session.transactions import describe_transaction, shorten_statement
@@ -86,7 +86,7 @@ class ConnectionCard(ipywidgets.VBox):
         )
         self.roll_back = button("Roll back", lambda: panel.roll_back(name), tooltip=f"Roll back {name}")
         self.statements = Statements("Its statements")
-        self.keep = Field("Keep alive between cells", ipywidgets.Dropdown())
+        self.keep = Field("Keep alive between cells", Choice())
         self.keep.on_choice(self._keep_alive)
         self.keeping, self.keeping_status = LatestTask("keep-alive", panel.changed), Status()
         self._chosen_seconds = 0.0

@@ -18,7 +18,18 @@ from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import NO_RESPONSE, Panel
 from pipemagic.notebook.panels.browsed_database import BrowsedDatabase
 from pipemagic.notebook.panels.components import CopyText, Status, Table, action
-from pipemagic.notebook.panels.forms import ClearedText, ConfirmForm, Field, Form, Line, button, column, row, show
+from pipemagic.notebook.panels.forms import (
+    Choice,
+    ClearedText,
+    ConfirmForm,
+    Field,
+    Form,
+    Line,
+    button,
+    column,
+    row,
+    show,
+)
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.table_browser import TableBrowser
@@ -78,13 +89,13 @@ class DatabasesPanel(Panel):
 
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
-        self.location = Field("Location", ipywidgets.Dropdown())
+        self.location = Field("Location", Choice())
         first = "No group exists yet. A database belongs to a group, which determines its locations."
         self.first_group = Form(self, first, [self.location], f"Create group {DEFAULT_GROUP}", self.create_group)
         limit = max(0, longest("database", self.state.identity[0]))
         note = f"lower-case letters, digits, hyphens; at most {limit}"
         self.name = Field("Database name", ClearedText(), note, self._problem)
-        self.group = Field("Group", ipywidgets.Dropdown())
+        self.group = Field("Group", Choice())
         no_list = "This service does not list groups: enter a group name."
         self.group_name = Field("Group", ipywidgets.Text(), no_list)
         fields = [self.name, self.group, self.group_name]

@@ -11,7 +11,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.browsed_database import BrowsedDatabase
 from pipemagic.notebook.panels.components import Status
-from pipemagic.notebook.panels.forms import Field, Line, button, column, show
+from pipemagic.notebook.panels.forms import Choice, Field, Line, button, column, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block
 from pipemagic.notebook.panels.table_browser import TableBrowser
@@ -40,7 +40,7 @@ class ExplorePanel(Panel):
 
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
-        self.connection = Field("Connection", ipywidgets.Dropdown())
+        self.connection = Field("Connection", Choice())
         self.connection.on_choice(self._choose)
         self.nothing, self.connecting = Line(), Status()
         self.connect_default = button("Connect", self.state.connect, kind="primary")

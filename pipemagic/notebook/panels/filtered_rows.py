@@ -7,25 +7,19 @@ from typing import TYPE_CHECKING
 
 from IPython.core.getipython import get_ipython
 
-from pipemagic.client.transaction import TransactionContent
 from pipemagic.errors import StatementError
 from pipemagic.explore import conditions, page_query
-from pipemagic.explore.page_query import Page, PageQuery, identifier, rows_sql
+from pipemagic.explore.page_query import Page, PageQuery, rows_sql
 from pipemagic.explore.schema import Schema
 from pipemagic.explore.schema_reader import read_schema
-from pipemagic.hrana.messages import Stmt
 from pipemagic.notebook.notes import FOUND_IN, notes_on
-from pipemagic.session.cell import Cell
-from pipemagic.session.messages import FailedStatement, statement_error
+from pipemagic.session.cell import parse_cell
 from pipemagic.session.results import Outcome
 from pipemagic.session.schema_cache import SchemaCache
-from pipemagic.session.source_map import Segment, SourceMap, SourceText
-from pipemagic.sql import parse
+from pipemagic.session.typed_sql import check_statement, condition_cell
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
-
-_EXPLAIN = "EXPLAIN "
 
 
 def read_page(database: Database, query: PageQuery, schema: Schema | None) -> tuple[Schema, Page, Sequence[str]]:
@@ -49,21 +43,9 @@ def read_page(database: Database, query: PageQuery, schema: Schema | None) -> tu
 
 
 def _explain(database: Database, query: PageQuery) -> None:
-    """Raise the error of a cell with the condition of a query behind WHERE; none if the server reads that cell.
-
-    The statement of a page has more around the condition, such as parentheses, which must not be in a message.
-    """
-    start = f"SELECT * FROM {identifier(query.table)} WHERE "
-    try:
-        database.execute(f"{_EXPLAIN}{start}{query.where}")
-    except StatementError as error:
-        typed = SourceText(query.where)
-        generated = Segment(start, typed, 0, copied=False)
-        cell = _cell(SourceMap((generated, Segment(query.where, typed, 0))), query.where)
-        offset = None if error.offset is None else error.offset - len(_EXPLAIN)
-        failed = error.replace(sql=cell.sent(0), offset=offset, index=0)
-        schema = SchemaCache.of_schema(read_schema(database))
-        raise statement_error(FailedStatement(cell, failed, 0, TransactionContent(), schema, {}), []) from None
+    """Raise the error of a cell with the condition of a query behind WHERE; none if the server reads that cell."""
+    cell = condition_cell(query.where, query.table)
+    check_statement(database, cell, SchemaCache.of_schema(read_schema(database)))
 
 
 def _notes(page: Page, schema: Schema) -> Sequence[str]:
@@ -72,15 +54,9 @@ def _notes(page: Page, schema: Schema) -> Sequence[str]:
     if not (query.where and FOUND_IN.search(query.where) and _wants_notes()):
         return ()
     text = rows_sql(query, page.relation)
-    cell = _cell(SourceMap((Segment(text, SourceText(text), 0),)), text)
+    cell = parse_cell(text)
     outcome = Outcome(cell.statements[0], page.result)
     return tuple(notes_on(cell, SchemaCache.of_schema(schema), {}, [outcome]))
-
-
-def _cell(source_map: SourceMap, text: str) -> Cell:
-    """Return a cell of one statement without parameters; its ``text`` is that of messages."""
-    sent = source_map.text
-    return Cell(text, (parse(sent),), (Stmt(sent),), source_maps=(source_map,))
 
 
 def _wants_notes() -> bool:

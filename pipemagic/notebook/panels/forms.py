@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
@@ -12,7 +11,7 @@ import ipywidgets
 
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook.panels.components import Events, Status, ignore
-from pipemagic.notebook.panels.tasks import LatestTask
+from pipemagic.notebook.panels.tasks import LatestTask, updates
 
 _numbers = itertools.count()
 
@@ -89,6 +88,15 @@ class ClearedText(ipywidgets.Text):
             super().set_state(sync_data)
 
 
+class Choice(ipywidgets.Dropdown):
+    """A dropdown with options that `Field.set_options` replaces while a page may choose one."""
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take over the choice of a page, after an update: new options select the first of them at first."""
+        with updates:
+            super().set_state(sync_data)
+
+
 class Field(ipywidgets.VBox):
     """A widget with its label above, and a note or an error below.
 
@@ -100,7 +108,7 @@ class Field(ipywidgets.VBox):
     ) -> None:
         self.widget = widget
         self.check = check
-        self._setting: int | None = None
+        self._setting = False
         self.id = f"pm-field-{next(_numbers)}"
         self.error, self._note, self._line = "", note, Line(note, "pm-faint", tag="small")
         widget.description = label
@@ -135,7 +143,7 @@ class Field(ipywidgets.VBox):
         """Call a function with each value that the user selects in a dropdown, not with those that are set here."""
 
         def chosen(change: Any) -> None:
-            if self._setting != threading.get_ident():
+            if not self._setting:
                 choose(change["new"])
 
         self.widget.observe(chosen, "value")
@@ -144,15 +152,16 @@ class Field(ipywidgets.VBox):
         """Set the options of a dropdown; select one, or keep the selected one if it is among them."""
         options = tuple(options)
         values = [option[1] if isinstance(option, tuple) else option for option in options]
-        wanted = self.widget.value if selected is None else selected
-        self._setting = threading.get_ident()  # a page may choose meanwhile, in another thread
-        try:
-            if self.widget.options != options:
-                self.widget.options = options
-            if self.widget.value != wanted or wanted not in values:
-                self.widget.value = wanted if wanted in values else next(iter(values), None)
-        finally:
-            self._setting = None
+        with updates:
+            wanted = self.widget.value if selected is None else selected
+            self._setting = True
+            try:
+                if self.widget.options != options:
+                    self.widget.options = options
+                if self.widget.value != wanted or wanted not in values:
+                    self.widget.value = wanted if wanted in values else next(iter(values), None)
+            finally:
+                self._setting = False
 
     def explain(self, note: str | None = None, error: str | None = None) -> None:
         """Change the note, or the error that is shown instead; '' for none."""

@@ -11,7 +11,7 @@ import ipywidgets
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status, Table, action
-from pipemagic.notebook.panels.forms import ClearedText, ConfirmForm, Field, Form, Line
+from pipemagic.notebook.panels.forms import Choice, ClearedText, ConfirmForm, Field, Form, Line
 from pipemagic.notebook.panels.replicas import MEASURED, NO_LAG, explain
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.text import list_names, plural, word
@@ -46,14 +46,14 @@ class GroupsPanel(Panel):
             columns=COLUMNS, label="Groups", stacks=True,
         )  # fmt: skip
         self.notes, self.outdated = Line(class_="pm-faint"), Line(class_="pm-error")
-        self.place = Field("New location", ipywidgets.Dropdown())
+        self.place = Field("New location", Choice())
         self.add = Form(self, "", [self.place], "Add location", self.add_location, opens=True)
         self.remove = Form(self, "", [], "Remove", self.remove_location, opens=True, kind="danger")
         self.delete = ConfirmForm(
             self, "delete the group", "Delete group", self.delete_group, nothing="nothing was deleted"
         )
         self.name = Field("Group name", ClearedText(), check=self._problem)
-        self.location = Field("Primary location", ipywidgets.Dropdown())
+        self.location = Field("Primary location", Choice())
         self.create = Form(self, "Create a group", [self.name, self.location], "Create group", self.create_group)
         self.progress = Status()
         return [

@@ -13,7 +13,7 @@ from pipemagic.geography import whereabouts
 from pipemagic.notebook.panels import worldmap
 from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status, Table, action
-from pipemagic.notebook.panels.forms import Field, Form, Line, row, show
+from pipemagic.notebook.panels.forms import Choice, Field, Form, Line, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, Picture, TableBlock
 from pipemagic.session.latency import addresses, latencies
@@ -47,10 +47,10 @@ class LocationsPanel(Panel):
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
         self.map = ipywidgets.HTML()
-        self.group_shown = Field("Show group", ipywidgets.Dropdown())
+        self.group_shown = Field("Show group", Choice())
         self.group_shown.widget.observe(lambda _: self.changed(), "value")
         self.measure_button = self.control("Measure latency", self.measure)
-        self.group = Field("Add to group", ipywidgets.Dropdown())
+        self.group = Field("Add to group", Choice())
         self.group_name = Field("Add to group", ipywidgets.Text(), "This service does not list groups.")
         self.add = Form(self, "", [self.group, self.group_name], "Add", self.add_location, opens=True)
         self.progress = Status()

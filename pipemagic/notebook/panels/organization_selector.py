@@ -10,7 +10,7 @@ import ipywidgets
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook import outcomes
-from pipemagic.notebook.panels.forms import Field, Form, PanelPart
+from pipemagic.notebook.panels.forms import Choice, Field, Form, PanelPart
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.tasks import Action
 from pipemagic.text import word
@@ -35,7 +35,7 @@ class OrganizationSelector(PanelPart):
         super().__init__(Action("organization", changed))
         self.state = state
         self._switching_to = ""
-        self.field = Field("Organization", ipywidgets.Dropdown(tooltip=STAY))
+        self.field = Field("Organization", Choice(tooltip=STAY))
         self.field.on_choice(self._choose)
         self.slug = Field("Slug of the organization", ipywidgets.Text())
         self.other = Form(self, "", [self.slug], "Switch", lambda: self._switch(self.slug.text), opens=True)

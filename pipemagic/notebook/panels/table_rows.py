@@ -11,7 +11,7 @@ from pipemagic.errors import SessionError
 from pipemagic.explore import conditions
 from pipemagic.explore.page_query import OPERATORS, SIZES, Filter, Page
 from pipemagic.notebook.panels.components import Table, action
-from pipemagic.notebook.panels.forms import Field, Form, button, column, show
+from pipemagic.notebook.panels.forms import Choice, Field, Form, button, column, show
 from pipemagic.text import escape_controls
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class FilterBar(ipywidgets.VBox):
 
     def __init__(self, browser: TableBrowser) -> None:
         self.browser = browser
-        self.column = Field("Column", ipywidgets.Dropdown())
+        self.column = Field("Column", Choice())
         self.operator = Field("Comparison", ipywidgets.Dropdown(options=OPERATORS))
         self.value = Field("Value", ipywidgets.Text())
         self.where = Field("Condition in SQL", ipywidgets.Text(placeholder="such as a > 1"))
