@@ -180,8 +180,9 @@ def check_status(page: Page) -> None:
     assert state.evaluate("(now, before) => now === before", element), "screen readers would not read a new element"
     status.root.get_by_role("button", name="Copy %pipedb x").click()
     assert page.evaluate("navigator.clipboard.readText()") == "%pipedb x"
-    status.set(message="", error="it failed", code="CODE", hint="type this")
-    expect(status.root.get_by_role("alert")).to_contain_text("CODE: it failed")
+    status.set(message="", error="it failed", code="CODE", hint="type this\nor that")
+    lines = status.root.get_by_role("alert").locator("p")
+    expect(lines).to_have_text(["CODE: it failed", "Hint: type this", "or that"])
     print("a status, and the magic to copy", flush=True)
 
 

@@ -275,7 +275,7 @@ def test_the_sql_of_a_comparison_is_one_select(db):
     """In parentheses it would be a comparison with two rows."""
     db(FLIGHTS)
     assert db.fails('%pipedb diff flight "SELECT 1) UNION SELECT (2"').out == (
-        'SQL_PARSE_ERROR: line 1: unmatched closing parenthesis\n  SELECT 1) UNION SELECT (2\n          ^\n'
+        "SQL_PARSE_ERROR: line 1: unmatched closing parenthesis\n  SELECT 1) UNION SELECT (2\n          ^\n"
     )
 
 

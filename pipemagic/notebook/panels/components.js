@@ -160,7 +160,8 @@ function drawStatus(model, el) {
     const [busy, message, code, failure, hint, line] = ["busy", "message", "code", "error", "hint", "line"].map((name) => model.get(name));
     state.className = busy ? "pm-state pm-busy" : "pm-state";
     state.textContent = busy || message;
-    error.replaceChildren(...(failure ? [...errorLines(code, failure), make("p", { class: "pm-faint" }, hint && `Hint: ${hint}`)] : []));
+    const advice = failure && hint ? `Hint: ${hint}`.split("\n").map((text) => make("p", { class: "pm-faint" }, text)) : [];
+    error.replaceChildren(...(failure ? [...errorLines(code, failure), ...advice] : []));
     magic.replaceChildren(...(line && !busy ? [make("code", {}, line), copyButton(() => line, { title: `Copy ${line}` })] : []));
   };
 }

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
+from pipemagic.errors import NotFound, PipemagicError, UnsupportedError, with_hint
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.text import plural, word
@@ -266,7 +266,7 @@ def _wait_for_service(organization: Organization, group: str, code: str) -> str:
 
 def explain(error: PipemagicError) -> str:
     """Return code, message and hint of an error, in lines."""
-    return f"{error.code}: {error.message}" + (f"\nHint: {error.hint}" if error.hint else "")
+    return with_hint(f"{error.code}: {error.message}", error.hint)
 
 
 def read_summaries(
