@@ -120,7 +120,7 @@ def test_a_missing_or_damaged_file(tmp_path):
     with pytest.raises(SessionError, match=r"no such exercise: \.\./heavy"):
         load("../heavy", tmp_path / "inside")
     (tmp_path / "heavy.json").write_text('{"name": 3')
-    with pytest.raises(SessionError, match="the file of the exercise is damaged"):
+    with pytest.raises(SessionError, match="is not a valid exercise file"):
         load("heavy", tmp_path)
 
 
