@@ -30,8 +30,7 @@ def check(text: str, *, parameters: bool = False) -> None:
     Parameters are allowed only if they have values.
     """
     check_form(text, parameters=parameters)
-    if not is_balanced(text):
-        raise ParameterError("the condition has an unbalanced quote or parenthesis")
+    check_balance(text, "condition")
 
 
 def check_form(text: str, *, parameters: bool = False) -> None:
@@ -50,6 +49,12 @@ def check_form(text: str, *, parameters: bool = False) -> None:
             raise ParameterError(f"parameter {token.text} cannot be used here", hint=hint)
         if token.kind not in BLANK:
             ends_operand = token.text == ")" or not (token.kind == "op" or token.word in BEFORE_OPERAND)
+
+
+def check_balance(text: str, noun: str) -> None:
+    """Raise ParameterError unless a text can stand in parentheses; ``1) UNION SELECT (2`` would be another statement."""
+    if not is_balanced(text):
+        raise ParameterError(f"the {noun} has an unbalanced quote or parenthesis")
 
 
 def is_balanced(text: str) -> bool:

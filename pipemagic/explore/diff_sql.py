@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic import sql
 from pipemagic.errors import ParameterError, UnknownName
-from pipemagic.explore.conditions import args_of
+from pipemagic.explore.conditions import args_of, check_balance
 from pipemagic.explore.diff_result import Row
 from pipemagic.explore.round_trip import run_queries
 from pipemagic.explore.schema import Relation
@@ -89,6 +89,7 @@ def read_input(database: Database, text: str, params: Mapping[str, SqlValue] | N
     statements = sql.split(text)
     if len(statements) != 1:
         raise ParameterError("diff takes one SELECT, not several statements")
+    check_balance(statements[0].text, "SELECT")
     rows = f"({statements[0].text}\n)"
     args = args_of(statements[0].text, params or {})
     cols = database.execute(f"SELECT * FROM {rows} LIMIT 0", args or None).wire.cols

@@ -10,7 +10,7 @@ from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pipemagic.errors import PlotError, UnknownName
-from pipemagic.explore.conditions import args_of
+from pipemagic.explore.conditions import args_of, check_balance
 from pipemagic.explore.schema_reader import read_relation
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import folded, quote, without_comments
@@ -156,6 +156,7 @@ class PlotQuery:
             names = [column.name for column in read_relation(database, rows).visible]
             self._rows = Rows(f"SELECT * FROM main.{quote(rows)}", title=rows)
         else:
+            check_balance(rows.select, "SELECT")
             self._rows = rows
             names = list(database.execute(f"SELECT * FROM {self} LIMIT 0", dict(rows.args)).columns)
         self._names = {without_comments(name, self._rows.select): name for name in reversed(names)}

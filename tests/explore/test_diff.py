@@ -305,6 +305,8 @@ def test_views_and_queries(pair):
     assert compared(
         pair, "SELECT k FROM a", "VALUES (1), (2)".replace("VALUES", "SELECT column1 AS k FROM (VALUES") + ")"
     ).same
+    with pytest.raises(ParameterError, match="the SELECT has an unbalanced quote or parenthesis"):
+        compared(pair, "a", "SELECT 1) UNION SELECT (2")
     with pytest.raises(ParameterError, match="one SELECT, not several"):
         compared(pair, "SELECT 1; SELECT 2")
 

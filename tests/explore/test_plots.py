@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipemagic.errors import PlotError, UnsupportedError
+from pipemagic.errors import ParameterError, PlotError, UnsupportedError
 from pipemagic.explore import drawing, plots
+from pipemagic.explore.plot_query import Rows
 
 mpl.use("Agg")
 
@@ -50,6 +51,11 @@ def numbers(database):
     database.execute("INSERT INTO n VALUES (9e999, 2, NULL), (x'01', 2, NULL)")
     stored = [row[0] for row in database.execute("SELECT x FROM n WHERE typeof(x) = 'real' AND abs(x) < 9e999").rows]
     return np.array(stored)
+
+
+def test_rows_are_one_select(database):
+    with pytest.raises(ParameterError, match="the SELECT has an unbalanced quote or parenthesis"):
+        plots.histogram(database, Rows("SELECT 1 AS x) UNION ALL SELECT (2"), "x")
 
 
 @pytest.mark.parametrize("bins", [1, 30])
