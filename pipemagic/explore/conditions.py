@@ -52,7 +52,7 @@ def check_form(text: str, *, parameters: bool = False) -> None:
 
 
 def check_balance(text: str, noun: str) -> None:
-    """Raise ParameterError unless a text can stand in parentheses; ``1) UNION SELECT (2`` would be another statement."""
+    """Raise ParameterError unless a text can stand in parentheses: ``1) UNION SELECT (2`` is another statement."""
     if not is_balanced(text):
         raise ParameterError(f"the {noun} has an unbalanced quote or parenthesis")
 
