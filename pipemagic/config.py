@@ -45,7 +45,7 @@ def read_toml(path: Path) -> dict[str, Any]:
             f"{path} is not valid TOML: {where}", hint="correct the file; its settings are not used"
         ) from None
     except OSError as error:
-        raise SessionError(f"{path} cannot be read: {error.strerror}") from None
+        raise SessionError(f"cannot read {path}: {error.strerror}") from None
 
 
 def open_without_waiting(path: Path) -> BinaryIO:
@@ -100,7 +100,7 @@ def make_private_folder(
             return
         status, content = folder.stat(), list(folder.iterdir())
     except OSError as error:
-        raise unusable_folder(f"{what} {folder} cannot be used: {error.strerror}", hint) from None
+        raise unusable_folder(f"cannot use {what} {folder}: {error.strerror}", hint) from None
     if status.st_mode & stat.S_ISVTX and status.st_mode & stat.S_IWOTH:  # such as /tmp
         raise unusable_folder(f"{what} {folder} is shared by all users", hint)
     check_owner(status, f"{what} {folder}", hint)

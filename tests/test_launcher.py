@@ -495,7 +495,7 @@ def test_a_data_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         assert launcher.find(folder) is None
-        with pytest.raises(ServiceError, match="cannot be used") as caught:
+        with pytest.raises(ServiceError, match="cannot use ") as caught:
             launcher.ensure(folder)
         assert "PIPEMAGIC_DATA" in caught.value.hint
 

@@ -48,7 +48,7 @@ def switch(data: Path | None, slug: str) -> None:
     with management(data) as api:
         if slug not in [organization.slug for organization in api.organizations()]:
             hint = "list the organizations with `pipemagic org list`"
-            raise NotFound(f"there is no organization {slug!r}", status=404, hint=hint)
+            raise NotFound(f"organization {slug!r} does not exist", status=404, hint=hint)
     CredentialsFile().put(SelectedService(data).account_key, organization=slug)
     console.print_line(slug)
 

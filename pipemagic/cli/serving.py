@@ -57,7 +57,7 @@ def value_size(text: str) -> int:
     limit = size(text)
     if limit < SMALLEST_VALUE_LIMIT:
         raise click.BadParameter(
-            f"{text!r} is less than the {SMALLEST_VALUE_LIMIT // MB} MB that clients need to load rows"
+            f"{text!r} is less than the {SMALLEST_VALUE_LIMIT // MB} MB that clients require to load rows"
         )
     if limit > LARGEST_VALUE:
         raise click.BadParameter(f"{text!r} is more than the {LARGEST_VALUE:,} bytes that a value in SQLite can have")
@@ -76,8 +76,8 @@ def location(text: str) -> str:
     """Check the code of a location."""
     if text not in LOCATIONS:
         codes = similar(text)
-        suggestion = f"; did you mean {' or '.join(codes)}?" if codes else ""
-        raise click.BadParameter(f"there is no location {text!r}{suggestion}")
+        suggestion = f"\nHint: did you mean {' or '.join(codes)}?" if codes else ""
+        raise click.BadParameter(f"location {text!r} does not exist{suggestion}")
     return text
 
 

@@ -195,7 +195,7 @@ def _no_connection(error: httpx.TransportError, endpoint: Endpoint) -> ConnectEr
 def _no_answer(text: str, endpoint: Endpoint) -> UnknownOutcome:
     hint = "check the data before you run it again"
     if "illegal status line" in text or "SSL" in text:
-        hint = f"the response is not HTTP; {'https' if endpoint.scheme == 'http' else 'http'}:// instead?"
+        hint = f"the response is not HTTP; did you mean {'https' if endpoint.scheme == 'http' else 'http'}://?"
     return UnknownOutcome(
         f"the connection to {endpoint.address} ended before the response was complete; the request may have run",
         hint=hint,

@@ -174,7 +174,7 @@ class Unpacker:
             try:
                 unpacked = self._inner.decompress(data, _UNPACKED_SIZE)
             except zlib.error as error:
-                raise httpx.DecodingError(f"the compressed response cannot be read: {error}") from None
+                raise httpx.DecodingError(f"cannot read the compressed response: {error}") from None
             if unpacked:
                 yield unpacked
             data = self._inner.unconsumed_tail

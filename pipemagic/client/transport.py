@@ -434,7 +434,7 @@ class Transport:
         if 300 <= response.status < 400:
             return AddressError(
                 f"{endpoint.address} redirects to {_host_in(response.location)}; pipemagic does not send a token there",
-                hint="connect to the final address itself (https:// instead of http://?)",
+                hint="connect to the final address itself; did you mean https://?",
             )
         return None
 

@@ -35,7 +35,7 @@ def draw(summary: Summary, ax: Axes | None = None) -> Axes:
         import matplotlib.pyplot as plt
     except ImportError:
         raise UnsupportedError(
-            "plots need matplotlib, which is not installed",
+            "plots require matplotlib, which is not installed",
             hint="%pip install matplotlib; explore.plots.histogram(...).frame has the values without a plot",
         ) from None
     if ax is None:

@@ -78,7 +78,7 @@ def not_null(table: str, name: str) -> Rule:
 def unique(table: str, names: Sequence[str]) -> Rule:
     """Return the rule that no two rows have the same values; as in SQLite's UNIQUE, NULLs are distinct."""
     if not names:
-        raise ParameterError("a unique rule needs at least one column")
+        raise ParameterError("a unique rule requires at least one column")
     columns = ", ".join(_column(table, name) for name in names)
     rows = _rows(table, _all_present(table, names))
     groups = f'(SELECT {columns}, count(*) AS "times" FROM {rows} GROUP BY {columns} HAVING count(*) > 1)'
@@ -94,7 +94,7 @@ def in_range(table: str, name: str, low: RangeBound, high: RangeBound) -> Rule:
     first, last = _stored(name, low), _stored(name, high)
     bounds = [bound for bound in (first, last) if bound is not None]
     if not bounds or len({isinstance(bound, str) for bound in bounds}) > 1:
-        raise ParameterError(f"the range of {name} needs one or two bounds, of numbers or of text")
+        raise ParameterError(f"the range of {name} requires one or two bounds, of numbers or of text")
     column = _column(table, name)
     types = "'text'" if isinstance(bounds[0], str) else "'integer', 'real'"
     wrong = [f"typeof({column}) NOT IN ({types})"]
@@ -115,7 +115,7 @@ def _stored(name: str, bound: RangeBound) -> int | float | str | None:
     except ProtocolError as error:
         raise ParameterError(f"the range of {name}: {error.message}", hint=error.hint) from None
     if isinstance(value, bytes) or (value is None and bound is not None):  # NaN and NaT are NULL
-        raise ParameterError(f"the range of {name} needs one or two bounds, of numbers or of text")
+        raise ParameterError(f"the range of {name} requires one or two bounds, of numbers or of text")
     return value
 
 
@@ -123,7 +123,7 @@ def references(table: str, names: Sequence[str], other: str, targets: Sequence[s
     """Return the rule that values exist in another table; rows with NULL pass, as for a foreign key."""
     if len(names) != len(targets):
         listed = f"{', '.join(names)} and {', '.join(targets)}"
-        raise ParameterError(f"a reference needs the same number of columns on both sides, not {listed}")
+        raise ParameterError(f"a reference requires the same number of columns on both sides, not {listed}")
     inner = quote_name(table + REFERENCED)
     # The other table comes first: its type and collation are used, as for a foreign key.
     match = " AND ".join(

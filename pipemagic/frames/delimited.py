@@ -312,7 +312,7 @@ def _date_columns(options: Mapping[str, Any], names: Iterable[str]) -> Sequence[
     for option in ("dayfirst", "date_format"):
         if option in options and isinstance(columns, bool):
             raise LoadError(
-                f"{option} also needs parse_dates, the list of columns with dates",
+                f"{option} requires parse_dates, a list of the columns with dates",
                 hint=f"add parse_dates=[{names[0]!r}]",
             )
     if isinstance(columns, bool):

@@ -39,7 +39,7 @@ def check_path(path: Path) -> None:
     if path.is_dir():
         raise SessionError(f"{path} is a folder", hint="name a file in it")
     if not path.parent.is_dir():
-        raise SessionError(f"there is no folder {path.parent}", hint="create it first")
+        raise SessionError(f"folder {path.parent} does not exist", hint="create it first")
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def new_file(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
     except FileExistsError:
         raise exists from None
     except OSError as error:
-        raise SessionError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise SessionError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _publish(draft: Path, path: Path) -> None:

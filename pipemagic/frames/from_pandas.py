@@ -249,7 +249,7 @@ def _names(names: Sequence[Hashable]) -> list[str]:
     """Return the names of the columns in SQL, which must be different ignoring case."""
     texts = [name if isinstance(name, str) else str(name) for name in names]
     if not texts:
-        raise LoadError("the frame has no columns; a table needs at least one")
+        raise LoadError("the frame has no columns; a table requires at least one")
     for number, (name, text) in enumerate(zip(names, texts, strict=True), start=1):
         if isinstance(name, tuple):
             raise LoadError(

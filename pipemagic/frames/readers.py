@@ -83,7 +83,7 @@ def read_file(path: Path | str, options: Sequence[str] = ()) -> pd.DataFrame:
     try:
         return reader(_File(file, kind, compression), values)
     except OSError as error:
-        raise LoadError(f"{file.name} cannot be read: {error.strerror or error}") from None
+        raise LoadError(f"cannot read {file.name}: {error.strerror or error}") from None
     except MemoryError:
         raise LoadError(f"{file.name} does not fit in the memory of the kernel", hint="add -- nrows=100000") from None
 
@@ -150,11 +150,11 @@ def _check_exists(file: Path) -> None:
     if file.is_file():
         return
     if not file.parent.is_dir():
-        raise LoadError(f"there is no folder {file.parent}", hint="%pwd shows the current folder")
+        raise LoadError(f"folder {file.parent} does not exist", hint="%pwd shows the current folder")
     others = [other.name for other in file.parent.iterdir() if _format(other.name) is not None]
     near = nearest(file.name, others)
     hint = f"did you mean {file.with_name(near)}?" if near else "%pwd shows the current folder"
-    raise LoadError(f"there is no file {file}", hint=hint)
+    raise LoadError(f"file {file} does not exist", hint=hint)
 
 
 def _unknown_format(file: Path) -> LoadError:
@@ -204,7 +204,7 @@ def _content(file: _File) -> bytes:
             case "zip":
                 return _only_member(data, file.name)
     except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
-        raise LoadError(f"{file.name} cannot be decompressed: {error}") from None
+        raise LoadError(f"cannot decompress {file.name}: {error}") from None
     return data
 
 
@@ -346,9 +346,9 @@ def _read_excel(file: _File, options: Mapping[str, Any]) -> pd.DataFrame:
             # Without a type for each column, pandas makes the number 12 of the text 0012.
             grid = pd.read_excel(book, sheet_name=sheet, header=None, dtype=object, na_filter=False, **passed)
     except ImportError:
-        raise LoadError(f"{file.name}: Excel files need openpyxl", hint="%pip install openpyxl") from None
+        raise LoadError(f"{file.name}: Excel files require openpyxl", hint="%pip install openpyxl") from None
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise LoadError(f"{file.name} cannot be read: {error}") from None
+        raise LoadError(f"cannot read {file.name}: {error}") from None
     if grid.empty:
         raise LoadError(f"{file.name}: the sheet is empty")
     header = options.get("header", None if "names" in options else 0)
@@ -379,7 +379,7 @@ def _read_parquet(file: _File, options: Mapping[str, Any]) -> pd.DataFrame:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
-        raise LoadError(f"{file.name}: Parquet files need pyarrow", hint="%pip install pyarrow") from None
+        raise LoadError(f"{file.name}: Parquet files require pyarrow", hint="%pip install pyarrow") from None
     try:
         with file.path.open("rb") as opened:
             wanted = options.get("columns")

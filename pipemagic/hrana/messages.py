@@ -324,7 +324,7 @@ def decode_with(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
     try:
         return decoder.decode(data)
     except UNREADABLE as error:
-        raise ProtocolError(f"{what} cannot be read: {error}") from None
+        raise ProtocolError(f"cannot read {what}: {error}") from None
 
 
 def decode_request(data: bytes) -> PipelineRequest:

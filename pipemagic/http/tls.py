@@ -85,7 +85,7 @@ def _load_named(context: ssl.SSLContext, name: str, path: str) -> None:
         context.load_verify_locations(capath=path) if is_folder else context.load_verify_locations(cafile=path)
     except OSError as error:
         raise ConnectError(
-            f"the trusted certificates in {path} cannot be read: {error}",
+            f"cannot read the trusted certificates in {path}: {error}",
             hint=f"check {name}; if it is unset, the certificates of the system and of certifi are trusted",
         ) from None
 

@@ -470,7 +470,7 @@ def _send_body(connection: HttpConnection, request: httpx.Request, timeout: floa
             return False
     if unsent != 0:
         raise httpx.LocalProtocolError(
-            f"the body has {abs(unsent)} bytes {'more' if unsent < 0 else 'less'} than announced"
+            f"the body has {abs(unsent)} bytes {'more' if unsent < 0 else 'fewer'} than announced"
         )
     return True
 
@@ -525,9 +525,9 @@ def proxy_transport(proxy: str) -> httpx.BaseTransport:
             verify=tls_context(), limits=limits, proxy=proxy, socket_options=_keep_alive_options()
         )
     except ImportError as error:  # a package that only some proxies need
-        raise ConnectError(f"the proxy of the environment cannot be used: {error}") from None
+        raise ConnectError(f"cannot use the proxy that the environment names: {error}") from None
     except (ValueError, httpx.InvalidURL):  # whose text may contain a part of a password
         raise ConnectError(
-            "the proxy of the environment cannot be used",
+            "cannot use the proxy that the environment names",
             hint="check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY; write http://host:port",
         ) from None

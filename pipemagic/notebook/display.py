@@ -78,9 +78,9 @@ class Plot:
             self.figure.savefig(path)
         except ValueError as error:
             hint = "use a name that ends in .png, .svg or .pdf"
-            raise PlotError(f"{path.name} cannot be written: {error}", hint=hint) from None
+            raise PlotError(f"cannot write {path.name}: {error}", hint=hint) from None
         except OSError as error:
-            raise PlotError(f"{path} cannot be written: {error.strerror or error}") from None
+            raise PlotError(f"cannot write {path}: {error.strerror or error}") from None
 
     def __repr__(self) -> str:
         return f"Plot of {self.axes.get_title()}. Add --to FILE.png to save it, or call .save('FILE.png')."

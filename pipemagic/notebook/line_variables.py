@@ -111,7 +111,7 @@ class LineVariables:
     def _value(self, name: str, place: Assigned, argument: Option | Positional) -> str:
         written = f"{{{name}}}"
         if name not in self._variables:
-            raise UsageError(f"{written}: there is no variable {name}", hint=self._instead_of(name, place, argument))
+            raise UsageError(f"{written}: name {name!r} is not defined", hint=self._instead_of(name, place, argument))
         value = self._variables[name]
         text = text_of(value)
         if text is None:
@@ -167,7 +167,7 @@ class LineVariables:
             return self._no_environment(text, name, place, argument)
         message = f"the line of a magic takes the value of a variable in braces, not as {text}"
         if name not in self._variables:
-            message = f"{text}: there is no variable {name}; the line of a magic takes the value of one in braces"
+            message = f"{text}: name {name!r} is not defined; the line of a magic takes the value of one in braces"
             return UsageError(message, hint=self._instead_of(name, place, argument))
         is_name = _names_variable(argument) and text_of(self._variables[name]) is None
         return UsageError(message, hint=self._line_with(place, name if is_name else f"{{{name}}}"))

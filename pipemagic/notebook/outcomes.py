@@ -170,4 +170,4 @@ def resume_database(organization: Organization, name: str) -> str:
 
 
 def _closed(session: Session, before: Iterable[str]) -> list[str]:
-    return [f"Closed {name}, whose database was deleted." for name in before if name not in session.connections]
+    return [f"Closed {name}: its database was deleted." for name in before if name not in session.connections]

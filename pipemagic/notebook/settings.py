@@ -99,17 +99,18 @@ class PipeMagic(Configurable):
 
     @cached_property
     def project(self) -> dict[str, Any]:
-        """The valid settings of the project; the others are reported once, in one line."""
+        """The valid settings of the project; the others are reported once."""
         from pipemagic.config import project_settings
 
         try:
             path, table = project_settings(Path.cwd())
         except PipemagicError as error:
-            warn(f"The settings of the project are ignored: {_one_line(error)}")
+            hint = f"\nHint: {_one_line(error.hint)}" if error.hint else ""
+            warn(f"The settings of the project are ignored: {_one_line(error.message)}{hint}")
             return {}
         problems = {key: self._problem(key, value) for key, value in table.items() if key not in _OTHER_KEYS}
         if any(problems.values()):
-            warn(f"[tool.pipemagic] in {path.name}: {'; '.join(filter(None, problems.values()))}")
+            warn("\n".join(f"[tool.pipemagic] in {path.name}: {text}" for text in problems.values() if text))
         return {key.replace("-", "_"): table[key] for key, problem in problems.items() if not problem}
 
     def _problem(self, key: str, value: Any) -> str:
@@ -121,11 +122,11 @@ class PipeMagic(Configurable):
             return f"{_printable(key)} contains a token or a password, which must not be in a shared file"
         if name not in settings:
             hint = did_you_mean(name, settings)
-            return f"unknown setting {_printable(key)}{f', {hint}' if hint else ''}"
+            return f"unknown setting {_printable(key)}" + (f"\nHint: {hint}" if hint else "")
         try:
             type(self)(**{name: value})
         except TraitError as error:
-            return f"{key} is ignored, {_one_line(error)}"
+            return f"{key} is ignored: {_one_line(error)}"
         return ""
 
 
@@ -136,7 +137,7 @@ def with_plugins(settings: type[S]) -> type[S]:
     return type(settings.__name__, (settings, *filter(None, traits)), about)
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception | str) -> str:
     return " ".join(str(error).split())
 
 

@@ -53,7 +53,7 @@ def read_file(path: str) -> str:
         raise UsageError(f"{path} is not UTF-8: byte {error.object[error.start]:#04x} on line {line}") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{path} cannot be read: {why}") from None
+        raise UsageError(f"cannot read {path}: {why}") from None
 
 
 # -- the SQL in a variable

@@ -49,10 +49,10 @@ class Hosting:
         self._check_host()
         self._check_domain()
         if self.keyfile is not None and self.certfile is None:
-            raise _refused("--ssl-keyfile needs --ssl-certfile", "name the certificate with --ssl-certfile")
+            raise _refused("--ssl-keyfile requires --ssl-certfile", "name the certificate with --ssl-certfile")
         if not self.on_loopback and self.domain == LOCAL_DOMAIN:
             raise _refused(
-                f"--host {self.host} accepts connections from other machines, which need a domain name",
+                f"--host {self.host} accepts connections from other machines, which requires a domain name",
                 "add --domain, for example --domain db.example.org; requests for other names are refused",
             )
         if not self.on_loopback and self.certfile is None and not self.insecure_http:

@@ -233,7 +233,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Begin a request, the only one."""
         self._phase, self._unparsed = RequestPhase.HEAD, 0
         if self._is_running():
-            self._refuse_head(400, "A request needs the response to the previous one.")
+            self._refuse_head(400, "A request must wait for the response to the previous one.")
         super().on_message_begin()
         self.scope["extensions"] = {ABORT: self.transport.abort}  # type: ignore[dict-item]
 
@@ -246,11 +246,11 @@ class HttpProtocol(HttpToolsProtocol):
         if len(hosts) > 1 or not all(map(_HOST.fullmatch, hosts)):  # RFC 9112, 3.2
             self._refuse_head(400, "The Host header is malformed, or there are several.")
         if not hosts and self.parser.get_http_version() != "1.0":
-            self._refuse_head(400, "A request needs a Host header.")
+            self._refuse_head(400, "A request requires a Host header.")
         # httptools skips the body of a request with Upgrade, and parses what arrives of it later as another request.
         lengths = [value for name, value in self.headers if name in (b"content-length", b"transfer-encoding")]
         if self.parser.should_upgrade() and lengths not in ([], [b"0"]):
-            self._refuse_head(400, "A request with a body cannot ask for an upgrade of the protocol.")
+            self._refuse_head(400, "A request with a body cannot request an upgrade of the protocol.")
         self._phase, self._unparsed, self._discarded = RequestPhase.BODY, 0, 0
         super().on_headers_complete()
         self.headers = []  # takes the trailers: they are no headers of this request

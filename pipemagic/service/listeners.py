@@ -73,7 +73,7 @@ def _unusable(certfile: Path, keyfile: Path | None, error: OSError) -> ServiceEr
         files = f"{certfile} and {keyfile}" if keyfile else f"{certfile}"
         what = f"cannot read a certificate and an unencrypted key in PEM format from {files}"
     else:
-        what = f"the certificate or key cannot be read ({error.filename or certfile}): {reason}"
+        what = f"cannot read the certificate or key ({error.filename or certfile}): {reason}"
     return ServiceError(what, hint="--ssl-certfile and --ssl-keyfile name two PEM files", code="CERTIFICATE")
 
 

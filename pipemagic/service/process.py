@@ -317,7 +317,7 @@ def _data_folder(settings: Settings) -> Iterator[None]:
         ) from None
     except OSError as error:  # a temporary service has just removed it, or it is read-only
         raise ServiceError(
-            f"the data folder {folder} cannot be used: {error.strerror}",
+            f"cannot use the data folder {folder}: {error.strerror}",
             hint="try again, or name another folder with PIPEMAGIC_DATA or --data", code="DATA_FOLDER",
         ) from None  # fmt: skip
     removes = False
@@ -344,7 +344,7 @@ def _check_new(folder: Path) -> None:
     if {path.name for path in folder.iterdir()} - {LOCK_FILE, LOG_FILE}:
         raise ServiceError(
             f"the folder {folder} is not empty: a temporary service removes its folder when it ends",
-            hint="name a new folder with --data, or leave out --temporary", code="DATA_FOLDER",
+            hint="name a new folder with --data, or omit --temporary", code="DATA_FOLDER",
         )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def restored_dump(name: str, chunks: Iterable[bytes] | None = None) -> Iterator[
         try:
             restore(decode(_read(name) if chunks is None else chunks), path, name)
         except OSError as error:
-            raise SessionError(f"{name} cannot be read: {error.strerror}") from None
+            raise SessionError(f"cannot read {name}: {error.strerror}") from None
         yield path
 
 

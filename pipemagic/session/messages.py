@@ -96,7 +96,7 @@ def statement_error(failure: FailedStatement, done: Sequence[Outcome], notes: Se
     if error.code == faults.RESPONSE_TOO_LARGE and len(cell.statements) > 1 and failure.ran == error.index == 0:
         undone = "; a transaction that they had left open was rolled back" if not failure.before.open else ""
         lines = [f"The results of the cell are too large. Its statements may have run{undone}."]
-        hint = "ask for fewer rows with LIMIT, or run each query in a cell of its own"
+        hint = "request fewer rows with LIMIT, or run each query in a cell of its own"
         return _error(failure, done, LocatedMessage(error.message), lines, [hint])
     sent = cell.sent(error.index)
     fault = locate(error, sent)
@@ -355,7 +355,7 @@ _LIMITS_BY_CODE = {
     faults.TRANSACTION_TIMEOUT: "a transaction has a time limit: put BEGIN to COMMIT into one cell, or use --atomic",
     faults.STREAM_EXPIRED: "the server closes a connection that is idle for too long; run the cell again",
     faults.STATEMENT_TIMEOUT: "read fewer rows, or add an index: EXPLAIN QUERY PLAN shows how tables are read",
-    faults.RESPONSE_TOO_LARGE: "ask for fewer rows with LIMIT, or for fewer columns",
+    faults.RESPONSE_TOO_LARGE: "request fewer rows with LIMIT, or fewer columns",
 }
 _LIMITS_BY_TEXT = {
     "too many SQL variables": "a statement can have 32766 parameters: load more values into a table and join it",

@@ -105,7 +105,7 @@ class Organization:
             self.groups()  # an API without this list accepts any name
         except NotFound:
             raise SessionError(
-                f"there is no organization {self.slug!r} ({self.where})",
+                f"organization {self.slug!r} does not exist ({self.where})",
                 hint="%pipedb organization without a name shows the current one",
             ) from None
 
@@ -375,7 +375,7 @@ class Organization:
             self.groups()  # group_option lists none
             hint = f"%pipedb create-database {name}{self.group_option()}{source} creates it"
         raise SessionError(
-            f"there is no database {name!r} in organization {self.slug}",
+            f"database {name!r} does not exist in organization {self.slug}",
             hint=hint or "%pipedb databases lists the existing ones",
         )
 

@@ -231,7 +231,7 @@ class _Binder:
         where = self._where(start)
         name = self._source_map.text[start.end : end.start].strip()
         if end.text != "}" or not name.isidentifier():
-            doubled = " (templates need --jinja)" if self._token(at + 1).text in ("{", "%") else ""
+            doubled = " (templates require --jinja)" if self._token(at + 1).text in ("{", "%") else ""
             hint = self._hint_on_template(at) or _BRACES
             raise ParameterError(f"{where}: expected a name in braces{doubled}", hint=hint)
         ref = ParameterRef(name, f"{{{name}}}", where)
@@ -377,7 +377,7 @@ def render(text: str, values: Variables, *, source: str = "") -> RenderedTemplat
     """
     if find_spec("jinja2") is None:
         hint = "%pip install jinja2, then run the cell again"
-        raise UnsupportedError("--jinja needs the package jinja2", hint=hint)
+        raise UnsupportedError("--jinja requires the package jinja2", hint=hint)
     from jinja2 import TemplateSyntaxError, UndefinedError
 
     rendered = RenderedTemplate("")

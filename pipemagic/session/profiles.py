@@ -193,7 +193,7 @@ def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> 
         options[field_name] = checked
     if ("address" in options) == ("database" in options):
         what = "both an address and a database" if "address" in options else "neither an address nor a database"
-        raise SessionError(f"{at} has {what}", hint="a profile has one of the two")
+        raise SessionError(f"{at} has {what}", hint="write one of the two")
     sources = [key for key in _TOKEN_SOURCES if options.get(key)]
     if len(sources) > 1:
         raise SessionError(f"{at} has {' and '.join(sources)}", hint="name one source of the token")
@@ -298,10 +298,10 @@ class Profiles:
         """
         profile = Profile(name, address=name, of_project=True) if is_address(name) else self.get(name)
         if profile is None:
-            raise SessionError(f"there is no profile {name!r}", hint=did_you_mean(name, self.names()) or LISTED)
+            raise SessionError(f"profile {name!r} does not exist", hint=did_you_mean(name, self.names()) or LISTED)
         route = profile.route if profile.of_project else None
         if route is None:
-            raise SessionError(f"{name} needs no trust: it is yours, or names no other address")
+            raise SessionError(f"profile {name} does not require trust: it is yours, or names no other address")
         with self._edited(self.trust_file) as document:
             document["trusted"] = [asdict(entry) for entry in dict.fromkeys([*self._trusted(), route])]
         return route
@@ -337,7 +337,7 @@ class Profiles:
         with self._edited(self.path) as document:
             if name not in document:
                 hint = did_you_mean(name, document) or LISTED
-                raise SessionError(f"there is no profile {name!r} in {self.path.name}", hint=hint)
+                raise SessionError(f"profile {name!r} does not exist in {self.path.name}", hint=hint)
             del document[name]
 
     def _tables(self) -> list[tuple[Path, dict[str, Any]]]:

@@ -195,7 +195,7 @@ def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, progres
     """
     stmt = cell.stmts[0]
     if stream.dialect is not Dialect.V3:
-        hint = "this server has no cursors; ask for fewer rows with LIMIT, or for fewer columns"
+        hint = "this server has no cursors; request fewer rows with LIMIT, or fewer columns"
         return Run([], error.replace(hint=hint))
     if not cell.statements[0].only_reads or not described(stream, stmt).is_readonly:
         message = "the rows that the statement returns are too large for one response"

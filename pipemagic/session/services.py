@@ -250,8 +250,8 @@ class Services:
         if embedded.is_running:
             raise SessionError(
                 f"the temporary service of this notebook runs with {embedded.limits} limits",
-                hint="leave out --limits to use it as it is; or %pipedb stop --confirm, which deletes its databases, "
-                "and connect again",
+                hint="omit --limits to use it as it is\n"
+                "to change the limits, run %pipedb stop --confirm, which deletes its databases, and connect again",
             )
         self._embedded.pop(True).close()
 
@@ -287,7 +287,7 @@ class Services:
         variable = "" if at else tokens.API_URL
         at = at or self._environment.get(tokens.API_URL)
         if at is None:
-            raise SessionError("the token needs the address of its service", hint="name it with --at URL")
+            raise SessionError("a token requires the address of its service", hint="add --at URL")
         with tokens.naming_variable(variable):
             endpoint = parse_api_address(at)
         token = self._environment.token(token_env, tokens.PLATFORM_TOKENS)

@@ -215,7 +215,7 @@ class Session:
             hint = f"%pipedb use {names[0]}" if names else NOT_CONNECTED
             raise SessionError("no database is connected", hint=hint)
         hint = did_you_mean(name, names) or self._other_name(name) or self._how_to_connect(name)
-        raise SessionError(f"there is no connection {mask_passwords(name)!r}", hint=hint)
+        raise SessionError(f"connection {mask_passwords(name)!r} does not exist", hint=hint)
 
     def _other_name(self, database: str) -> str:
         """Return the hint with the name of the connection to a database, '' if there is none."""

@@ -47,7 +47,7 @@ class Snippets:
         if entry := self._saved.get(name.lower()):
             return entry
         hint = did_you_mean(name, [snippet.name for snippet in self]) or "%%sql --save NAME saves the SELECT of a cell"
-        raise SessionError(f"there is no saved SELECT {name!r}", hint=hint)
+        raise SessionError(f"saved SELECT {name!r} does not exist", hint=hint)
 
     def check(self, snippet: Snippet) -> None:
         """Raise SessionError if the snippet cannot be saved: no plain name, not one SELECT, or it reads from itself."""

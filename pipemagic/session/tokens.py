@@ -201,7 +201,7 @@ def read_token_file(path: Path) -> Secret:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise SessionError(
-            f"the token file {path} cannot be read: {error.strerror}", hint="the file must contain only the token"
+            f"cannot read the token file {path}: {error.strerror}", hint="the file must contain only the token"
         ) from None
     except ValueError:
         raise SessionError("that is not a valid file name", hint="name a file that contains only the token") from None
@@ -365,7 +365,7 @@ class FileTarget:
             hint = REPLACE if self._path.is_file() else "name a file in it"
             raise SessionError(f"{self._path} already exists", hint=hint)
         if not folder:
-            raise SessionError(f"there is no folder {self._path.parent}", hint="create it, or name another file")
+            raise SessionError(f"folder {self._path.parent} does not exist", hint="create it, or name another file")
 
     def store(self, token: Secret) -> None:
         """Write the file atomically."""
@@ -377,7 +377,7 @@ class FileTarget:
             with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(data)
         except OSError as error:
-            raise SessionError(f"{self._path} cannot be written: {error.strerror}") from None
+            raise SessionError(f"cannot write {self._path}: {error.strerror}") from None
 
 
 # -- tokens that the server no longer accepts

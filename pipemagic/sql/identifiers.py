@@ -66,7 +66,7 @@ def table_name(text: str, *, new: bool = False) -> str:
         )
     if new:
         raise UnsupportedError(
-            f"there is no schema {schema}; tables are in main",
+            f"schema {schema} does not exist; tables are in main",
             hint=f"write '{in_quotes}' if the name of the table contains the point",
         )
     return text

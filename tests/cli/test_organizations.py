@@ -156,7 +156,7 @@ def test_org_switch_with_a_token_in_the_environment_does_not_change_the_login(fo
 def test_org_switch_is_stored_for_each_service(run, settings_folder, folder):
     code, _, err = run("org", "switch", "nope")
     assert (code, err) == (
-        1, "Error: there is no organization 'nope'\nHint: list the organizations with `pipemagic org list`\n"
+        1, "Error: organization 'nope' does not exist\nHint: list the organizations with `pipemagic org list`\n"
     )  # fmt: skip
     assert run("org", "switch", "local") == (0, "local\n", "")
     assert CredentialsFile(settings_folder).get(f"data:{folder}").organization == "local"

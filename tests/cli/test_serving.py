@@ -54,7 +54,7 @@ def test_systemd_accepts_the_unit_on_the_page(unit, tmp_path):
 
 def test_an_unknown_location_is_refused_with_similar_ones(capsys):
     assert cli.main(["serve", "--here", "fraa"]) == 2
-    assert "there is no location 'fraa'; did you mean fra" in capsys.readouterr().err
+    assert "location 'fraa' does not exist\nHint: did you mean fra" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("options", "message"), [

@@ -182,7 +182,7 @@ def test_without_a_table_one_is_made(full, if_exists) -> None:
 
 def test_a_table_that_foreign_keys_point_to_is_not_replaced(full) -> None:
     full.batch(["CREATE TABLE t(a PRIMARY KEY)", "INSERT INTO t VALUES (1)", "CREATE TABLE child(a REFERENCES T(a))"])
-    with pytest.raises(errors.LoadError, match="t is referred to by child"):
+    with pytest.raises(errors.LoadError, match="cannot replace t: child has a foreign key"):
         full.load(SMALL, "t", if_exists="replace")
     assert full.execute("SELECT a FROM t").rows == [(1,)]
     assert tables(full) == ["child", "t"]

@@ -353,7 +353,7 @@ def test_invalid_keys_and_inputs(pair):
         compared(pair, "SELECT 5 AS k", "SELECT 7 AS k UNION ALL SELECT 7", key=["k"])
     with pytest.raises(UnknownName, match="a has no column 'kk'\nHint: did you mean k"):
         compared(pair, key=["kk"])
-    with pytest.raises(UnknownName, match="there is no table or view 'bb'\nHint: did you mean b"):
+    with pytest.raises(UnknownName, match="table or view 'bb' does not exist\nHint: did you mean b"):
         compared(pair, b="bb")
     with pytest.raises(UnsupportedError, match="0 columns in common"):
         compared(pair, "SELECT 1 AS x", "SELECT 1 AS y")

@@ -234,9 +234,9 @@ def test_wrong_names(filled):
     # SQLite would read "nam" as a string, which is never NULL.
     with pytest.raises(UnknownName, match="table city has no column 'nam'\nHint: did you mean name"):
         check_rules(filled, "city", not_null=["nam"])
-    with pytest.raises(UnknownName, match="there is no table or view 'citi'\nHint: did you mean city"):
+    with pytest.raises(UnknownName, match="table or view 'citi' does not exist\nHint: did you mean city"):
         check_rules(filled, "citi", not_null=["name"])
-    with pytest.raises(UnknownName, match="there is no table or view 'towns'"):
+    with pytest.raises(UnknownName, match="table or view 'towns' does not exist"):
         check_rules(filled, "o", references={"city": ("towns", "id")})
     with pytest.raises(UnknownName, match="table city has no column 'idd'\nHint: did you mean id"):
         check_rules(filled, "o", references={"city": ("city", "idd")})

@@ -228,7 +228,7 @@ def test_encodings_that_text_files_can_have():
 def test_paths_where_no_file_can_be_created(tmp_path):
     with pytest.raises(SessionError, match="is a folder"):
         write_csv(tmp_path, [], [])
-    with pytest.raises(SessionError, match="there is no folder"):
+    with pytest.raises(SessionError, match="does not exist"):
         write_parquet(tmp_path / "no" / "x.parquet", result())
 
 

@@ -196,7 +196,7 @@ def test_a_null_stands_for_an_absent_field(wire, request_):
     ],
 )  # fmt: skip
 def test_a_bad_request_body_is_a_protocol_error(data):
-    with pytest.raises(ProtocolError, match="the pipeline request cannot be read: "):
+    with pytest.raises(ProtocolError, match="cannot read the pipeline request: "):
         m.decode_request(data)
 
 
@@ -209,7 +209,7 @@ def test_a_bad_request_body_is_a_protocol_error(data):
     ],
 )  # fmt: skip
 def test_a_bad_answer_is_a_protocol_error(data):
-    with pytest.raises(ProtocolError, match="the server's response cannot be read: "):
+    with pytest.raises(ProtocolError, match="cannot read the server's response: "):
         m.decode_response(data)
 
 

@@ -176,7 +176,7 @@ def test_a_proxy_that_is_not_there(monkeypatch):
 @pytest.mark.parametrize("proxy", ["strange://127.0.0.1", "http://ada:s3cret@[::1", "http://ada:s3cret@db.test:s3cret"])
 def test_a_proxy_that_cannot_be_used(proxy, monkeypatch):
     monkeypatch.setenv("ALL_PROXY", proxy)
-    with pytest.raises(errors.ConnectError, match=r"the proxy .* cannot be used") as caught:
+    with pytest.raises(errors.ConnectError, match=r"cannot use the proxy") as caught:
         Transport(parse_address("http://db.test"))
     assert "s3cret" not in str(caught.value)
 

@@ -191,7 +191,10 @@ def test_a_named_file_that_cannot_be_read(variable, monkeypatch):
     monkeypatch.setenv(variable, "/nowhere/authority.pem")
     with (
         Transport(parse_address("https://127.0.0.1:1")) as http,
-        pytest.raises(errors.ConnectError, match=r"/nowhere/authority.pem cannot be read: .*No such file") as caught,
+        pytest.raises(
+            errors.ConnectError,
+            match=r"cannot read the trusted certificates in .*/nowhere/authority.pem: .*No such file",
+        ) as caught,
     ):
         http.get("/")
     assert caught.value.hint.startswith(f"check {variable};")

@@ -94,7 +94,7 @@ def test_a_compressed_answer_that_is_cut():
 def test_responses_that_are_not_http():
     with talking(once(b"\x15\x03\x01\x00\x02\x02\x46")) as (http, _), pytest.raises(errors.UnknownOutcome) as caught:
         http.get("/")
-    assert caught.value.hint == "the response is not HTTP; https:// instead?"
+    assert caught.value.hint == "the response is not HTTP; did you mean https://?"
 
 
 # -- requests

@@ -30,7 +30,7 @@ def test_tables_columns_and_schema(db):
     assert str(db("%pipedb schema").value).count("CREATE") == 3
     for command in ("columns", "schema"):
         failed = db.fails(f"%pipedb {command} citi")
-        assert failed.out == "UNKNOWN_NAME: there is no table or view 'citi'\nHint: did you mean city?\n"
+        assert failed.out == "UNKNOWN_NAME: table or view 'citi' does not exist\nHint: did you mean city?\n"
 
 
 def test_profile(db):
@@ -108,7 +108,7 @@ def test_a_table_with_a_point_in_its_name(db):
         "write '\"main.old\"' for the table with a dot in its name\n"
     )
     assert db("%pipedb columns '\"main.old\"'").value["column"].tolist() == ["b"]
-    assert db("%pipedb columns a.b").value["column"].tolist() == ["c"]  # there is no schema a
+    assert db("%pipedb columns a.b").value["column"].tolist() == ["c"]  # schema a does not exist
 
 
 def test_rules(db):

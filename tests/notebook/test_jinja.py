@@ -72,5 +72,5 @@ def test_a_template_may_be_saved_unless_it_binds(db):
 
 def test_without_the_package_the_error_shows_how_to_install_it(shell, monkeypatch):
     monkeypatch.setattr("pipemagic.session.parameters.find_spec", lambda name: None)
-    with pytest.raises(UnsupportedError, match=r"needs the package jinja2\nHint: %pip install jinja2"):
+    with pytest.raises(UnsupportedError, match=r"requires the package jinja2\nHint: %pip install jinja2"):
         raise shell.fails("%sql --jinja SELECT 1").error

@@ -319,7 +319,7 @@ def test_a_table_of_another_schema_is_refused(notebook, name):
     notebook("qualified = 'temp.t'")
     failed = notebook.fails(f"%pipedb load frame --table {name}")
     assert isinstance(failed.error, UsageError)
-    assert "temporary table, which only cells can see" in failed.out or "there is no schema other" in failed.out
+    assert "temporary table, which only cells can see" in failed.out or "schema other does not exist" in failed.out
     assert tables(notebook) == []
 
 

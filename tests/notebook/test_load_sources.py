@@ -319,7 +319,7 @@ def test_the_lines_for_columns_of_a_file_that_cannot_be_stored_work(folder, tmp_
 def test_files_that_cannot_be_read(folder):
     assert "did you mean flights.csv?" in folder.fails("%pipedb load flihgts.csv --table t").out
     assert "unsupported file format" in folder.fails("%pipedb load notes.txt --table t").out
-    assert "there is no folder" in folder.fails("%pipedb load nowhere/x.csv --table t").out
+    assert "does not exist" in folder.fails("%pipedb load nowhere/x.csv --table t").out
     refused = folder.fails("%pipedb load https://example.com/flights.csv --table t").out
     assert "load reads local files" in refused
     assert "'https://example.com/flights.csv'" in refused

@@ -119,7 +119,7 @@ def test_copy(db):
     assert db("%pipedb copy t --to other --as 'we\"ird' --replace").lines == ['Copied 2 rows into we"ird on other.']
     assert "copied onto itself" in db.fails("%pipedb copy t --to other --replace").out
     assert "table nope does not exist" in db.fails("%pipedb copy nope --to other").out
-    assert "there is no connection 'nowhere'" in db.fails("%pipedb copy t --to nowhere").out
+    assert "connection 'nowhere' does not exist" in db.fails("%pipedb copy t --to nowhere").out
     assert "--to NAME is missing" in db.fails("%pipedb copy t").out
     db("%sql --on other BEGIN")
     assert "a transaction is open on other" in db.fails("%pipedb copy t --to other --as x").out
@@ -136,7 +136,7 @@ def test_the_schema_before_the_name_of_a_copy(db):
     assert db("%pipedb copy t --to other --as '\"main.u\"'").lines == ["Copied 2 rows into main.u on other."]
     assert db('%sql SELECT count(*) AS c FROM "main.u"').value["c"].tolist() == [2]
     refused = db.fails("%pipedb copy t --to other --as public.u").out
-    assert "there is no schema public; tables are in main" in refused
+    assert "schema public does not exist; tables are in main" in refused
     assert "write '\"public.u\"' if the name of the table contains the point" in refused
     assert sorted(db("%pipedb tables").value["table"]) == ["main.u", "t", "u"]
 

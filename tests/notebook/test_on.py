@@ -44,7 +44,7 @@ def test_each_subcommand_uses_the_connection(shell):
         line = f"%pipedb {name} {' '.join([*words, NEEDS.get(name, '')])} --on nope"
         done = shell.run(line)
         wants_more = isinstance(done.error, UsageError) and "unknown option" not in str(done.error)
-        if not wants_more and "there is no connection 'nope'" not in str(done.error):
+        if not wants_more and "connection 'nope' does not exist" not in str(done.error):
             unasked.append((line, done.error))
     assert unasked == []
 

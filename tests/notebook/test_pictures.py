@@ -31,7 +31,7 @@ def test_a_diagram_of_the_schema(db, tmp_path):
     assert db(f"%pipedb diagram --to {file}").out == f"Wrote {file}.\n"
     assert ElementTree.parse(file).getroot().tag.endswith("svg")
     assert "must end with .svg or .mmd" in str(db.fails("%pipedb diagram --to x.png").error)
-    assert "there is no folder" in str(db.fails(f"%pipedb diagram --to {tmp_path}/no/x.svg").error)
+    assert "does not exist" in str(db.fails(f"%pipedb diagram --to {tmp_path}/no/x.svg").error)
     assert "did you mean children" in str(db.fails("%pipedb diagram childen").error)
     assert "--limit must be a whole number" in str(db.fails("%pipedb diagram --limit no").error)
     assert "no such" not in db("%pipedb help diagram").out
@@ -83,7 +83,7 @@ def test_a_plot_is_a_picture_with_text_on_how_to_save_it(db, tmp_path):
         assert db(f"%pipedb plot histogram f --x a --to {tmp_path / name}").lines == [f"Wrote {tmp_path / name}."]
         assert (tmp_path / name).read_bytes().startswith(start)
     assert "use a name that ends in .png, .svg or .pdf" in db.fails("%pipedb plot histogram f --x a --to f.doc").out
-    assert "no/f.png cannot be written: No such file" in db.fails("%pipedb plot histogram f --x a --to no/f.png").out
+    assert "no/f.png: No such file" in db.fails("%pipedb plot histogram f --x a --to no/f.png").out
 
 
 def test_invalid_options_and_columns_of_a_plot(db):

@@ -40,7 +40,7 @@ def test_a_saved_profile_connects_in_another_notebook(db, file, tmp_path):
     assert db("%sql SELECT a FROM here").value["a"].tolist() == [7]
     assert "kept alive" in db("%pipedb status").out
     assert db("%pipedb profiles --delete mine").lines == ["Deleted profile mine."]
-    assert "there is no profile" in db.fails("%pipedb profiles --delete mine").out
+    assert "does not exist" in db.fails("%pipedb profiles --delete mine").out
     assert "cannot be used together" in str(db.fails("%pipedb profiles --delete mine --save x").error)
 
 

@@ -268,9 +268,10 @@ def test_results_are_written_to_files(db, tmp_path, monkeypatch):
 def test_a_file_that_cannot_be_written_is_an_error_before_anything_runs(db, tmp_path):
     db("%sql CREATE TABLE t (a)")
     failed = db.fails(f"%%sql --to-csv {tmp_path}/no/x.csv\nINSERT INTO t VALUES (1) RETURNING a")
-    assert "there is no folder" in failed.out
+    assert "does not exist" in failed.out
     assert (
-        "there is no folder ~nobody-of-this-name" in db.fails("%sql --to-csv ~nobody-of-this-name/x.csv SELECT 1").out
+        "folder ~nobody-of-this-name does not exist"
+        in db.fails("%sql --to-csv ~nobody-of-this-name/x.csv SELECT 1").out
     )
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
     assert "no statement returned columns" in db.fails(f"%sql --to-csv {tmp_path}/x.csv BEGIN").out

@@ -85,7 +85,7 @@ def test_the_file_of_the_project_is_read_at_first_use(plain_shell, project):
     [
         (
             "[tool.pipemagic]\nquiet = 'yes'\ntpye = 'arrow'\ndisplay_limit = 3",
-            ["quiet is ignored", "unknown setting tpye, did you mean type?"],
+            ["quiet is ignored: ", "unknown setting tpye\nHint: did you mean type?"],
         ),
         ("[tool.pipemagic]\ndisplay_limit = -1", ["display_limit is ignored"]),
         ("[tool.pipemagic", ["is not valid TOML"]),
@@ -93,13 +93,13 @@ def test_the_file_of_the_project_is_read_at_first_use(plain_shell, project):
         ('[tool.pipemagic]\n"\\u001b[31m<b>" = 3', ["unknown setting"]),
     ],
 )
-def test_invalid_settings_of_the_project_are_reported_once_in_one_line(shell, project, capsys, text, messages):
+def test_invalid_settings_of_the_project_are_reported_once(shell, project, capsys, text, messages):
     project.write_text(text)
     found = settings(shell)
     assert (found.quiet, found.type) == (False, "pandas")
     assert found.display_limit == (3 if "limit = 3" in text else 0)
     _, err = capsys.readouterr()
-    assert err.count("\n") == 1
+    assert len(set(err.splitlines())) == len(err.splitlines()) <= 3
     assert "\x1b" not in err
     assert all(part in err for part in messages)
 

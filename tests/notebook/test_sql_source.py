@@ -57,8 +57,8 @@ def test_a_file_that_cannot_be_read_is_an_error(shell, tmp_path, monkeypatch):
     (tmp_path / "latin.sql").write_bytes(b"SELECT 1;\nSELECT '\xe9'")
     (tmp_path / "empty.sql").write_text(" \n")
     for name, message in {
-        "nope.sql": "nope.sql cannot be read: No such file or directory",
-        ".": ". cannot be read: Is a directory",
+        "nope.sql": "cannot read nope.sql: No such file or directory",
+        ".": "cannot read .: Is a directory",
         "latin.sql": "latin.sql is not UTF-8: byte 0xe9 on line 2",
         "empty.sql": "empty.sql is empty",
     }.items():

@@ -144,7 +144,7 @@ def test_stop_names_the_temporary_databases_and_requires_confirm(temporary):
     folder = folder_of(temporary)
     assert temporary("%pipedb stop --confirm").lines == [
         "Stopped the temporary service and deleted its databases main, other.",
-        "Closed temporary, whose database was deleted.", "Closed other, whose database was deleted.",
+        "Closed temporary: its database was deleted.", "Closed other: its database was deleted.",
     ]  # fmt: skip
     assert not folder.exists()
     assert temporary("%pipedb stop").lines == ["The embedded service is not running."]
@@ -154,7 +154,7 @@ def test_stop_ends_the_temporary_service_first_and_then_the_embedded_one(tempora
     temporary("%pipedb connect\n%sql CREATE TABLE kept AS SELECT 2 AS a")
     assert isinstance(temporary.fails("%pipedb stop").error, ConfirmError)
     assert temporary("%pipedb stop --confirm").lines == [
-        "Stopped the temporary service and deleted its database main.", "Closed temporary, whose database was deleted.",
+        "Stopped the temporary service and deleted its database main.", "Closed temporary: its database was deleted.",
     ]  # fmt: skip
     assert launcher.find() is not None
     assert temporary("%pipedb stop").lines == ["Stopped the embedded service."]

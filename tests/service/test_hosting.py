@@ -110,7 +110,7 @@ def test_the_key_of_another_certificate_is_refused(authority, tmp_path):
 
 
 def test_missing_and_invalid_certificate_files_are_refused(tmp_path):
-    with pytest.raises(ServiceError, match=r"cannot be read.*No such file"):
+    with pytest.raises(ServiceError, match=r"cannot read .*No such file"):
         Certificate(tmp_path / "nothing.pem", None)
     (tmp_path / "text.pem").write_text("no certificate")
     with pytest.raises(ServiceError, match="cannot read a certificate and an unencrypted key"):

@@ -301,7 +301,7 @@ def test_a_folder_that_cannot_be_locked_is_refused(tmp_path):
     (tmp_path / "service.lock").mkdir()
     with process(tmp_path) as one:
         assert (one.line["code"], one.popen.wait(WAIT)) == ("DATA_FOLDER", 1)
-        assert f"{tmp_path} cannot be used" in one.line["error"]
+        assert f"cannot use the data folder {tmp_path}" in one.line["error"]
 
 
 @posix

@@ -89,8 +89,8 @@ def test_only_the_statements_that_name_it_get_it(saved):
     [
         ("SELECT 1", ["top"], "--with top: no statement of the cell reads from top"),
         ("PRAGMA table_info(top)", ["top"], "no statement of the cell reads from top"),
-        ("SELECT * FROM tpo", ["tpo"], r"there is no saved SELECT 'tpo'\nHint: did you mean top\?"),
-        ("SELECT * FROM x", ["x"], "there is no saved SELECT 'x'\nHint: %%sql --save NAME"),
+        ("SELECT * FROM tpo", ["tpo"], r"saved SELECT 'tpo' does not exist\nHint: did you mean top\?"),
+        ("SELECT * FROM x", ["x"], "saved SELECT 'x' does not exist\nHint: %%sql --save NAME"),
         ("WITH top AS (SELECT 1) SELECT * FROM top", ["top"], "the WITH of the statement defines top"),
         (
             "WITH n AS (SELECT 1 AS i) SELECT * FROM n, top",
@@ -121,7 +121,7 @@ def test_snippets_that_would_read_another_table_are_refused(saved, text, using, 
         ("n", "SELECT i FROM N", (), "--save n: the SELECT reads a table of that name"),
         ("top", "SELECT * FROM both", ("both",), r"--save top: it would use itself \(top on both on top\)"),
         ("TOP", "SELECT * FROM top", ("top",), r"--save TOP: it would use itself \(TOP on top\)"),
-        ("x", "SELECT * FROM y", ("y",), "there is no saved SELECT 'y'"),
+        ("x", "SELECT * FROM y", ("y",), "saved SELECT 'y' does not exist"),
     ],
 )  # fmt: skip
 def test_invalid_snippets_are_refused(saved, name, text, uses, message):

@@ -115,7 +115,7 @@ def test_many_threads_connect_use_and_close(session):
 
     *_, found = together(churn, churn, churn, cells)
     assert found == [[1]] * 20
-    assert said <= {"there is no connection 'other'"}
+    assert said <= {"connection 'other' does not exist"}
     assert session.current in (None, "main", "other")
     assert set(session.connections) <= {"main", "other"}
 

@@ -127,9 +127,9 @@ def test_the_users_own_file_is_trusted(session, profiles, sent, tmp_path):
         with pytest.raises(ConnectError):
             session.connect(name)
     assert {host for host, _ in sent} == {"evil.example.io"}
-    with pytest.raises(SessionError, match="needs no trust"):
+    with pytest.raises(SessionError, match="does not require trust"):
         profiles.trust("mine")
-    with pytest.raises(SessionError, match="there is no profile"):
+    with pytest.raises(SessionError, match="does not exist"):
         profiles.trust("nothing")
 
 

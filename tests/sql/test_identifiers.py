@@ -27,7 +27,7 @@ def test_the_name_of_an_existing_table(text, name):
 
 @pytest.mark.parametrize("text", ["public.sales", "flights.csv", '"public"."sales"'])
 def test_a_new_table_has_no_point_without_quotes(text):
-    with pytest.raises(UnsupportedError, match="there is no schema"):
+    with pytest.raises(UnsupportedError, match="does not exist"):
         table_name(text, new=True)
 
 

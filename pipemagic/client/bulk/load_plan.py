@@ -409,7 +409,7 @@ def _check_types(columns: Sequence[FrameColumn], types: Mapping[str, str]) -> di
         if not _is_type(declared):
             raise LoadError(
                 f"column {name}: {declared[:60]!r} is not a type; nothing was changed",
-                hint="a type is INTEGER, TEXT, DECIMAL(10, 2) and the like; constraints need a CREATE TABLE",
+                hint="a type is INTEGER, TEXT, DECIMAL(10, 2) and the like; constraints require a CREATE TABLE",
             )
         declarations[column.name] = declared
     return declarations
@@ -480,7 +480,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[FrameColumn]) -> tuple[st
     there = {folded(column.name): column for column in columns}
     unknown = [key for key in keys if folded(key) not in there]
     if unknown:
-        raise LoadError(f"the frame has no {', '.join(unknown)}, which is named as the key; nothing was changed")
+        raise LoadError(f"the frame has no key column {', '.join(unknown)}; nothing was changed")
     for key in keys:
         row = next((row for row, value in enumerate(there[folded(key)].values.each(), start=1) if value is None), None)
         if row is not None:
@@ -492,7 +492,7 @@ def _unique_key(database: Database, table: Table, keys: Sequence[str]) -> tuple[
     """Return the columns of the unique index on exactly these; raise LoadError without one, which ON CONFLICT needs."""
     key_names = {folded(key) for key in keys}
     if missing := [key for key in keys if folded(key) not in table.columns]:
-        raise LoadError(f"{table.name} has no {', '.join(missing)}, which is named as the key; nothing was changed")
+        raise LoadError(f"table {table.name} has no key column {', '.join(missing)}; nothing was changed")
     primary = rows(database, "SELECT name FROM temp.pragma_table_xinfo(?) WHERE pk > 0", table.name, types=(TEXT,))
     indexed: dict[str, dict[str, str]] = {}
     index_columns = rows(

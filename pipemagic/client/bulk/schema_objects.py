@@ -142,7 +142,7 @@ def check_not_referred_to(database: Database, table: Table) -> None:
     )
     for (name,) in references:
         raise LoadError(
-            f"{table.name} is referred to by {name}, which replacing would break; nothing was changed",
+            f"cannot replace {table.name}: {name} has a foreign key that refers to it; nothing was changed",
             hint="empty the table and append",
         )
 

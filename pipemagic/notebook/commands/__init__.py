@@ -43,7 +43,7 @@ def run(line: str, context: CommandContext) -> object:
             raise UsageError("an address is not a command", hint="%pipedb connect ADDRESS")
         if variable := name_in_braces(name):
             hint = f"for an address or the name of a database: %pipedb connect {{{variable}}}"
-            raise UsageError(f"{{{variable}}} needs a command", hint=hint)
+            raise UsageError(f"{{{variable}}} requires a command", hint=hint)
         hint = instead_of(name, "subcommand", [*COMMANDS, "help"]) or "%pipedb help lists the subcommands"
         raise UsageError(f"unknown subcommand {name[:40]!r}", hint=hint)
     return command(rest, context)

@@ -34,7 +34,7 @@ def _duration_or_off(text: str, name: str) -> float | None:
         optional=True,
         code=True,
     ),
-    Option("--temporary", "use a private service whose data is deleted when the kernel stops", leads=True),
+    Option("--temporary", "use a private service; its data is deleted when the kernel stops", leads=True),
     Option("--as", "the name of the connection; by default that of the database", "NAME"),
     Option("--token-env", "the environment variable that contains the database token", "VARIABLE"),
     Option("--token-file", "a file that contains the token, readable only by you", "PATH"),

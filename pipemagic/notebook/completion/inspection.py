@@ -264,7 +264,7 @@ def _table_help(table: Relation, alias: str = "", *, full: bool = False) -> str:
     head = f"{_name(table.name)}: {_KINDS.get(table.kind, table.kind)}, {plural(len(table.visible), 'column')}"
     head += f" (as {_name(alias)})" if alias else ""
     if table.broken:
-        head += f"\nthe columns cannot be read: {escape_controls(table.broken)}"
+        head += f"\ncannot read the columns: {escape_controls(table.broken)}"
     rows = [(_name(name), type_, _constraints_of(table, name)) for name, type_ in table.typed]
     lines = [f"  {line}" for line in text_table(rows)]
     if full and not table.parsed:

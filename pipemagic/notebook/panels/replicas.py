@@ -252,7 +252,7 @@ def _progress(
         if answer[code].is_missing and not _has_location(organization, group, code):
             return f"{code} was removed from {group}.", False
     except PipemagicError as error:
-        return f"The replicas of {group} at {code} cannot be read.\n{explain(error)}\n", True
+        return f"Cannot read the replicas of {group} at {code}.\n{explain(error)}\n", True
     return _describe_progress(group, code, answer[code])
 
 

@@ -134,9 +134,7 @@ def _open(path: Path) -> apsw.Connection:
                 f"{path} is damaged: {error}", "restore it from a backup, or use another data folder"
             ) from None
         except _UNUSABLE as error:
-            raise _refused(
-                f"{path} cannot be opened: {error}", f"make it readable and writable, or {_ELSEWHERE}"
-            ) from None
+            raise _refused(f"cannot open {path}: {error}", f"make it readable and writable, or {_ELSEWHERE}") from None
         on_error.pop_all()
     return connection
 

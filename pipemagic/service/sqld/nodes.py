@@ -89,7 +89,7 @@ def _node(entry: _Entry, environment: Mapping[str, str]) -> Node:
     for member in ("http", "admin", "grpc"):
         address = getattr(entry, member)
         if not _is_address(address) and (address or member != "grpc"):
-            raise ValueError(f'the node {entry.code} needs {member} = "http://HOST:PORT" or https')
+            raise ValueError(f'the node {entry.code} requires {member} = "http://HOST:PORT" or https')
     variable = entry.admin_key_env
     if variable and not environment.get(variable):
         raise ValueError(f"the admin key of the node {entry.code} is read from {variable}, which is not set")
@@ -116,7 +116,7 @@ def _domain(entry: _Entry) -> str:
     except ValueError:
         return host
     if not address.is_loopback:
-        raise ValueError(f'the node {entry.code} needs domain = "NAME": its databases are names below it')
+        raise ValueError(f'the node {entry.code} requires domain = "NAME": its databases are names below it')
     return LOCAL_DOMAIN
 
 

@@ -134,7 +134,7 @@ def prepare_upload(source: Path, target: Path) -> None:
     except Refused as refused:
         raise TransferError(f"{source}: {refused.message}") from None
     except OSError as error:
-        raise TransferError(f"{source} cannot be read: {error.strerror}") from None
+        raise TransferError(f"cannot read {source}: {error.strerror}") from None
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise TransferError(f"{source}: the database is damaged: {error}") from None
     except apsw.BusyError:

@@ -70,7 +70,7 @@ def folder(text: str) -> Path:
     """Check that a folder exists."""
     path = console.absolute_path(text)
     if not path.is_dir():
-        raise click.BadParameter(f"there is no folder {path}")
+        raise click.BadParameter(f"folder {path} does not exist")
     return path
 
 

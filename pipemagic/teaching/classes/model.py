@@ -99,7 +99,7 @@ def load(name: str = "") -> Class:
     if not name and len(classes) == 1:
         [name] = classes
     if name not in classes:
-        missing = f"there is no class {name}" if name else "several classes exist" if classes else "there is no class"
+        missing = f"class {name} does not exist" if name else "several classes exist" if classes else "no class exists"
         create = "create one with `pipemagic class create ROSTER.csv --group G`"
         hint = f"the classes are: {', '.join(classes)}" if classes else create
         raise NotFound(missing, status=404, hint=hint)

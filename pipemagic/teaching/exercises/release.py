@@ -178,4 +178,4 @@ def read(path: Path) -> Any:
             _text(cell)
         return notebook
     except (OSError, ValueError, TypeError, AttributeError, KeyError, nbformat.ValidationError) as error:
-        raise SessionError(f"{path.name} cannot be read: {str(error).partition(chr(10))[0]}") from None
+        raise SessionError(f"cannot read {path.name}: {str(error).partition(chr(10))[0]}") from None

@@ -94,7 +94,7 @@ def test_deleting_requires_the_name_and_closes_the_connection(page, session):
     panel.type("Type old to delete", "old")
     panel.submit("Delete database")
     panel.wait(
-        "Deleted database old.\nClosed old, whose database was deleted.\n"
+        "Deleted database old.\nClosed old: its database was deleted.\n"
         "%pipedb delete-database old --confirm\n%%sql cells have no connection."
     )
     until(lambda: not panel.can("Details of old"))

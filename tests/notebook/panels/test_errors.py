@@ -303,6 +303,6 @@ def test_a_location_without_a_wait_endpoint_was_added(start):
     scene.page.wait_for("Add a location to edge")
     _add_location(scene.page)
     failed = "the server refused the request (HTTP 500): oh no"
-    scene.page.wait(f"The replicas of edge at ord cannot be read.\nSERVER: {failed}\nHint: ")
+    scene.page.wait(f"Cannot read the replicas of edge at ord.\nSERVER: {failed}\nHint: ")
     assert api.groups["edge"]["locations"] == ["ams", "nrt", "ord"]
     scene.page.wait_for("Remove ord from edge")

@@ -635,7 +635,7 @@ def test_a_schema_that_changed_is_read_again_after_an_error(page, session, elsew
     panel.click("Next")
     panel.wait("no such table: flights")
     panel.click("Refresh")
-    panel.wait("there is no table or view 'flights'")
+    panel.wait("table or view 'flights' does not exist")
     panel.click("All tables")
     panel.wait("No tables yet.")
     elsewhere("CREATE TABLE again(a)")
@@ -644,7 +644,7 @@ def test_a_schema_that_changed_is_read_again_after_an_error(page, session, elsew
     panel.wait("again in main")
     session.close()
     panel.click("Sort by a")
-    panel.wait("there is no connection 'main'")
+    panel.wait("connection 'main' does not exist")
 
 
 def test_sorting_and_filters_by_a_dropped_column_are_removed(explore, session, elsewhere):
@@ -882,7 +882,7 @@ def test_an_error_of_an_action_stays_after_cells_wrote(explore, session):
 def test_the_error_of_a_dropped_table_is_removed_when_it_exists_again(explore, session):
     panel = explore()
     session.run("DROP TABLE flights")
-    panel.wait("there is no table or view 'flights'")
+    panel.wait("table or view 'flights' does not exist")
     session.run("CREATE TABLE flights(a)")
     panel.wait("The table is empty.")
     assert panel.alerts == []

@@ -119,7 +119,7 @@ def test_a_deletion_lists_the_databases_and_requires_the_name_of_the_group(page,
     assert "nothing was deleted" in panel.words
     panel.type("Type edge to delete the group", "edge")
     panel.submit("Delete group")
-    panel.wait("Deleted group edge and its databases: flights, hotels.\nClosed flights, whose database was deleted.")
+    panel.wait("Deleted group edge and its databases: flights, hotels.\nClosed flights: its database was deleted.")
     assert list(session.connections) == ["main"]
     assert [database.name for database in session.organization.databases().items] == ["main"]
 

@@ -91,7 +91,7 @@ def test_watching_continues_after_repeated_errors(hosted):
         create(api, name)
     api.refuse(r"GET .*/instances", as_text("out of order", 500))
     add(panel, "nrt")
-    panel.wait("The replicas of edge at nrt cannot be read.\nSERVER: ")
+    panel.wait("Cannot read the replicas of edge at nrt.\nSERVER: ")
     assert "HTTP 500" in panel.words
     api.clear_refusals()
     panel.wait("The 2 databases of edge are ready at nrt.")

@@ -286,7 +286,7 @@ def test_a_revoked_token_is_shown_and_another_one_continues(edge_elsewhere):
     panel.wait("Copying edge to nrt, 0 of 1 database")
     api.environment["PIPEMAGIC_API_TOKEN"] = api.renew_token()
     api.clear_refusals()  # not before: a request between the two would find the replica there
-    panel.wait("The replicas of edge at nrt cannot be read.\nAUTH: ")
+    panel.wait("Cannot read the replicas of edge at nrt.\nAUTH: ")
     assert "Hint: " in panel.words
     session.choose_organization(at=api.url)
     panel.wait("The database of edge is ready at nrt.")

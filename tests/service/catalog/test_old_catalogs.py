@@ -130,7 +130,7 @@ def test_a_database_of_another_program_is_refused_unchanged(tmp_path):
 def test_a_catalog_that_cannot_be_opened_has_an_error_with_its_path(tmp_path):
     path = tmp_path / "catalog.sqlite"
     path.mkdir()
-    with pytest.raises(ServiceError, match=re.escape(f"{path} cannot be opened")) as caught:
+    with pytest.raises(ServiceError, match=re.escape(f"cannot open {path}")) as caught:
         Catalog(path)
     assert caught.value.code == "BAD_CATALOG"
     assert "make it readable and writable" in caught.value.hint

@@ -113,8 +113,8 @@ REFUSED = {
     "an unknown template": ([*CREATE[:-1], "lessn"], "lessn", "check the name"),
     "a missing roster": (["create", "none.csv", "--group", "default"], "cannot read the roster", ""),
     "a wrong name": ([*CREATE, "--name", "SQL 101"], "invalid class name 'SQL 101'", "--name"),
-    "no class": (["reset", "--all", "--yes"], "there is no class", "pipemagic class create ROSTER.csv --group G"),
-    "an unknown class": (["close", "none"], "there is no class none", "pipemagic class create ROSTER.csv --group G"),
+    "no class": (["reset", "--all", "--yes"], "no class exists", "pipemagic class create ROSTER.csv --group G"),
+    "an unknown class": (["close", "none"], "class none does not exist", "pipemagic class create ROSTER.csv --group G"),
 }  # fmt: skip
 
 

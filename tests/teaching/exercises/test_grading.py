@@ -183,7 +183,7 @@ def test_the_command_grades_a_class_with_a_broken_submission(solve, source, tmp_
     assert cli.main(["exercises", "grade", *paths, "--source", str(source), "--csv", "grades.csv"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split() == ["SUBMISSION", "HEAVY", "SPECIES", "EGG", "RINGED", "TOTAL"]
-    assert "unsolved/birds: egg: 0 of 1: birds.ipynb cannot be read: " in err
+    assert "unsolved/birds: egg: 0 of 1: cannot read birds.ipynb: " in err
     assert "hard_coded/birds: species: 0 of 2: correct on the visible data, wrong on the hidden data" in err
     assert Path("grades.csv").read_text().splitlines() == [
         "submission,heavy,species,egg,ringed,total",

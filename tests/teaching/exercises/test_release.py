@@ -187,7 +187,7 @@ def test_a_file_that_is_no_notebook(tmp_path, content):
     path = tmp_path / "birds.ipynb"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(SessionError, match=r"birds\.ipynb cannot be read: "):
+    with pytest.raises(SessionError, match=r"cannot read birds\.ipynb: "):
         Source.find(read(path), tmp_path)
 
 
