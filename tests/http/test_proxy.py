@@ -201,7 +201,7 @@ def test_a_proxy_that_needs_another_package(monkeypatch):
         (httpx.ConnectError("x"), errors.ConnectError, "cannot connect to http://db.test: x"),
         (httpx.ReadTimeout("x"), errors.AnswerTimeout, "did not respond in time"),
         (httpx.WriteTimeout("x"), errors.AnswerTimeout, "did not respond in time"),
-        (httpx.RemoteProtocolError("illegal status line"), errors.UnknownOutcome, "https:// instead"),
+        (httpx.RemoteProtocolError("illegal status line"), errors.UnknownOutcome, "did you mean https://"),
         (httpx.ReadError("x"), errors.UnknownOutcome, "ended before the response was complete"),
         (httpx.InvalidURL("x"), errors.AddressError, "not an address"),
         (KeyboardInterrupt(), errors.InterruptedRequest, "interrupted"),

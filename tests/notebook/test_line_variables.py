@@ -83,7 +83,7 @@ def test_the_value_of_a_variable_is_one_word_of_every_argument(magic, argument, 
 def test_a_value_that_no_argument_can_have(magic, argument):
     line = line_with(magic, argument, "{given}")
     for variables, message in [
-        ({}, r"\{given\}: there is no variable given"),
+        ({}, r"\{given\}: name 'given' is not defined"),
         ({"given": pd.DataFrame()}, r"\{given\} must be a str, an int or a path, and given is a DataFrame"),
         ({"given": None}, "given is None"),
         ({"given": 1.5}, "given is a float"),

@@ -195,7 +195,7 @@ def test_create_token_does_not_overwrite_a_new_file(tmp_path):
     target = FileTarget(tmp_path / "token")
     target.check()
     (tmp_path / "token").write_text("mine")
-    with pytest.raises(SessionError, match="cannot write .*: File exists"):
+    with pytest.raises(SessionError, match=r"cannot write .*: File exists"):
         target.store(Secret("other"))
     assert (tmp_path / "token").read_text() == "mine"
 

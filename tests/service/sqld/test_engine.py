@@ -385,7 +385,7 @@ def test_a_resumed_node_that_cannot_be_started_is_down_with_the_reason(tmp_path:
     process = NodeProcess(node, tmp_path / "file" / "ams", ("/bin/true",))
     with closing(Service(tmp_path / "data", partial(SqldEngine, nodes=[node], processes=[process]))) as service:
         service.engine._poll_all()
-        with pytest.raises(NodeDown, match="cannot use .*file/ams: Not a directory"):
+        with pytest.raises(NodeDown, match=r"cannot use .*file/ams: Not a directory"):
             service.engine._primary.check_up()
 
 
