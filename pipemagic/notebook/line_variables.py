@@ -167,8 +167,10 @@ class LineVariables:
             return self._no_environment(text, name, place, argument)
         message = f"the line of a magic takes the value of a variable in braces, not as {text}"
         if name not in self._variables:
-            message = f"{text}: name {name!r} is not defined; the line of a magic takes the value of one in braces"
-            return UsageError(message, hint=self._instead_of(name, place, argument))
+            hint = (
+                f"{self._instead_of(name, place, argument)}\nthe value of a variable is written in braces: {{{name}}}"
+            )
+            return UsageError(f"{text}: name {name!r} is not defined", hint=hint)
         is_name = _names_variable(argument) and text_of(self._variables[name]) is None
         return UsageError(message, hint=self._line_with(place, name if is_name else f"{{{name}}}"))
 

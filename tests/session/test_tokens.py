@@ -145,7 +145,7 @@ def test_a_file_of_a_windows_editor(tmp_path):
 
 
 def test_paths_that_are_not_files(tmp_path):
-    with pytest.raises(SessionError, match="cannot read the token file .*: No such file"):
+    with pytest.raises(SessionError, match=r"cannot read the token file .*: No such file"):
         read_token_file(tmp_path / "nothing")
     with pytest.raises(SessionError, match="token file"):
         read_token_file(tmp_path)
