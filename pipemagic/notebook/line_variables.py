@@ -167,9 +167,7 @@ class LineVariables:
             return self._no_environment(text, name, place, argument)
         message = f"the line of a magic takes the value of a variable in braces, not as {text}"
         if name not in self._variables:
-            hint = (
-                f"{self._instead_of(name, place, argument)}\nthe value of a variable is written in braces: {{{name}}}"
-            )
+            hint = f"write a variable in braces, {{{name}}}\n{self._instead_of(name, place, argument)}"
             return UsageError(f"{text}: name {name!r} is not defined", hint=hint)
         is_name = _names_variable(argument) and text_of(self._variables[name]) is None
         return UsageError(message, hint=self._line_with(place, name if is_name else f"{{{name}}}"))
