@@ -31,7 +31,7 @@ data_option = click.option(
     "--data", type=absolute_path, metavar="DIR", help="The data folder.  [default: PIPEMAGIC_DATA]"
 )
 name_argument = click.argument("name")
-org_option = click.option("--org", metavar="SLUG", help="The organization.  [default: that of `org switch`]")
+org_option = click.option("--org", metavar="SLUG", help="The organization.  [default: set with `org switch`]")
 
 
 # -- which API

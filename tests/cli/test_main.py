@@ -315,7 +315,7 @@ def test_the_extra_is_named_when_it_is_missing(monkeypatch, capsys):
     for command in ("tour", "lab"):
         assert cli.main([command]) == 1
         err = capsys.readouterr().err
-        assert err.startswith("Error: the quick start needs ")
+        assert err.startswith("Error: the quick start requires ")
         assert 'pip install "pipemagic[lab]"' in err
 
 

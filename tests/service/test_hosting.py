@@ -44,7 +44,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSI
     ({"domain": "a..b"}, "is not a domain name"),
     ({"domain": "-a.b"}, "is not a domain name"),
     ({"domain": "x." * 100 + "y"}, "is not a domain name"),
-    ({"keyfile": Path("key.pem")}, "needs --ssl-certfile"),
+    ({"keyfile": Path("key.pem")}, "requires --ssl-certfile"),
 ])  # fmt: skip
 def test_invalid_or_unsafe_settings_are_refused(options, message):
     with pytest.raises(ServiceError, match=message) as caught:

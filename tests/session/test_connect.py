@@ -141,7 +141,9 @@ def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_sess
     assert session.connect("flights", name="again").name == "again"
     kept = session.connections["main"]
     assert session.connect("main") is kept
-    with pytest.raises(SessionError, match=r"no database 'flight' in organization local\nHint: did you mean flights\?"):
+    with pytest.raises(
+        SessionError, match=r"database 'flight' does not exist in organization local\nHint: did you mean flights\?"
+    ):
         session.connect("flight")
     with pytest.raises(SessionError, match="%pipedb create-database weather"):
         session.connect("weather")
@@ -154,7 +156,7 @@ def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_sess
 def test_an_organization_that_is_not_there_is_not_chosen(make_session, local_service):
     session = make_session()
     session.connect()
-    with pytest.raises(SessionError, match="no organization 'acme'"):
+    with pytest.raises(SessionError, match="organization 'acme' does not exist"):
         session.choose_organization("acme")
     assert session.organization.slug == "local"
     assert session.choose_organization("local").slug == "local"
@@ -199,7 +201,7 @@ def test_the_management_api_may_be_elsewhere(make_session, local_service):
         make_session().choose_organization("local", at=service.url)
     with pytest.raises(AuthError):
         make_session({"T": "wrong"}).choose_organization("local", at=service.url, token_env="T")
-    with pytest.raises(SessionError, match="name it with --at URL"):
+    with pytest.raises(SessionError, match="add --at URL"):
         make_session({"T": "x"}).choose_organization(token_env="T")
 
 

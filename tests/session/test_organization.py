@@ -75,7 +75,9 @@ def test_a_database_without_an_address_or_a_token_is_opened_by_its_address(organ
     organization.create_database("d", "g")
     with pytest.raises(SessionError, match="%pipedb connect ADDRESS --token-env VARIABLE"):
         organization.open("d")
-    with pytest.raises(SessionError, match=r"no database 'e' in organization acme\nHint: %pipedb create-database e"):
+    with pytest.raises(
+        SessionError, match=r"database 'e' does not exist in organization acme\nHint: %pipedb create-database e"
+    ):
         organization.open("e")
 
 
@@ -94,7 +96,9 @@ def test_a_database_that_is_only_listed_can_be_opened():
     try:
         with organization.open("d") as database:
             assert database.endpoint.named_host == "d-acme.localhost"
-        with pytest.raises(SessionError, match="no database 'dd' in organization acme\nHint: did you mean d"):
+        with pytest.raises(
+            SessionError, match="database 'dd' does not exist in organization acme\nHint: did you mean d"
+        ):
             organization.open("dd")
     finally:
         organization.close()

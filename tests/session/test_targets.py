@@ -223,7 +223,9 @@ def test_a_file_that_may_be_the_name_of_a_database(make_session, local_service, 
         file.execute("CREATE TABLE t (a)")
     session = make_session()
     session.connect()
-    with pytest.raises(SessionError, match=r"no database 'shop'.*\n.*create-database shop --from-file shop"):
+    with pytest.raises(
+        SessionError, match=r"database 'shop' does not exist.*\n.*create-database shop --from-file shop"
+    ):
         session.connect("shop")
     session.organization.create_database("shop", "default")
     assert session.connect("shop").name == "shop"
@@ -235,7 +237,7 @@ def test_no_line_creates_a_database_with_an_invalid_name(make_session, local_ser
     session = make_session()
     session.connect()
     for name in ("-", "a-", "x" * 60):
-        with pytest.raises(SessionError, match="no database") as caught:
+        with pytest.raises(SessionError, match="does not exist") as caught:
             session.connect(name)
         assert caught.value.hint == "%pipedb databases lists the existing ones"
 

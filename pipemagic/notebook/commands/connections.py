@@ -35,7 +35,7 @@ def _duration_or_off(text: str, name: str) -> float | None:
         code=True,
     ),
     Option("--temporary", "use a private service; its data is deleted when the kernel stops", leads=True),
-    Option("--as", "the name of the connection; by default that of the database", "NAME"),
+    Option("--as", "the name of the connection; by default the name of the database", "NAME"),
     Option("--token-env", "the environment variable that contains the database token", "VARIABLE"),
     Option("--token-file", "a file that contains the token, readable only by you", "PATH"),
     Option("--keyring", "read the token from the keyring"),

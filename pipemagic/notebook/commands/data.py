@@ -133,7 +133,7 @@ def load(context: CommandContext) -> None:
 @GROUP.command(
     Positional("TABLE", "the table or view to copy", type=table),
     Option("--to", "the connection to copy to", "NAME", required=True),
-    Option("--as", "the name of the copy; by default that of the table", "NEW", type=new_table),
+    Option("--as", "the name of the copy; by default the name of the table", "NEW", type=new_table),
     APPEND,
     Option("--replace", "replace the table; its triggers and views are kept"),
     ON,

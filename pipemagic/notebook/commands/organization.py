@@ -28,7 +28,7 @@ DATABASE = Positional("DATABASE", "the name of the database", completes="databas
 
 @GROUP.command(
     Positional("SLUG", "the organization or personal account", optional=True),
-    Option("--at", "the address of the management API; by default that of the embedded service", "URL"),
+    Option("--at", "the address of the management API; by default the embedded service", "URL"),
     Option("--token-env", "the environment variable that contains the platform token", "VARIABLE"),
 )
 def organization(context: CommandContext) -> None:

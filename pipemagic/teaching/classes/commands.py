@@ -80,7 +80,7 @@ def folder(text: str) -> Path:
 @click.option(
     "--expires", type=duration, default="2h", metavar="TIME", help="How long the lesson lasts.  [default: 2h]"
 )
-@click.option("--name", default="", help="The name of the class.  [default: that of the roster]")
+@click.option("--name", default="", help="The name of the class.  [default: the name of the roster]")
 @click.option("--size-limit", type=size_limit, metavar="SIZE", help="Maximum size of each database, for example 100mb.")
 @click.option("--address", type=address, metavar="URL", help="The address that students use, if it is another one.")
 @click.option("--link", metavar="URL", help="A link on the hand-outs, for example to the notebook.")

@@ -126,7 +126,7 @@ ACTIONS = {
     "switch the organization": PanelAction(
         "databases", "GET .*/organizations/team/groups", _switch_organization, "Organization team (",
         undo=lambda session: session.choose_organization("acme"),
-        instead={"404": ("SESSION", "no organization 'team'")},
+        instead={"404": ("SESSION", "organization 'team' does not exist")},
     ),
     "connect": PanelAction(
         "databases", "POST .*/databases/flights/auth/tokens", _connect, "Connected to flights",

@@ -82,7 +82,7 @@ def test_the_notes_name_limits_and_metrics_but_no_token(settings_of, capsys, tmp
 @pytest.mark.parametrize(("options", "message", "hint"), [
     (SHARED, "without TLS", "on a JupyterHub, omit --host"),
     (["--host", "0.0.0.0"], "requires a domain name", "add --domain"),
-    (["--ssl-keyfile", "key.pem"], "needs --ssl-certfile", "name the certificate"),
+    (["--ssl-keyfile", "key.pem"], "requires --ssl-certfile", "name the certificate"),
 ])  # fmt: skip
 def test_unsafe_settings_are_refused_with_a_hint_for_a_class(capsys, tmp_path, options, message, hint):
     assert cli.main(["class", "serve", "--data", str(tmp_path), *options]) == 1
