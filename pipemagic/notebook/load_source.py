@@ -34,7 +34,7 @@ _EXPRESSIONS = (
 _READER_OPTION = re.compile(r"[\s,]*([^\W\d]\w*)\s*=\s*")
 _PIECE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.""", re.DOTALL)
 
-_MISSING = re.compile(r"no such table: (?:main\.)?(?P<sql>.+)|no table or view '(?P<command>.+?)'")
+_MISSING = re.compile(r"no such table: (?:main\.)?(?P<sql>.+)|table or view '(?P<command>.+?)' does not exist")
 _LIST_TABLES = "%pipedb tables"
 
 

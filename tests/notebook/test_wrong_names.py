@@ -43,7 +43,7 @@ def test_unknown_profile(named, line):
 
 
 def test_the_hint_on_a_closed_connection_connects_it(named):
-    assert "flights'\nHint: %pipedb connect flights" in named.fails("%pipedb use flights").out
+    assert "'flights' does not exist\nHint: %pipedb connect flights" in named.fails("%pipedb use flights").out
     named("%pipedb close")
     assert "did you mean main?\n%pipedb connect main" in named.fails("%pipedb use maain").out
     named("%pipedb connect main")
