@@ -191,7 +191,7 @@ REPORTS = {
     "other": "The plugin other is left out: TypeError: other:plugin is not a Plugin",
     "raises": "The plugin raises is left out: RuntimeError: no birds here",
     "magics": "The plugin magics is left out: ModuleNotFoundError: No module named 'magics_missing'",
-    "sql": "The plugin sql is left out: ValueError: %sql is a magic of pipemagic",
+    "sql": "The plugin sql is left out: ValueError: %sql is already a magic of pipemagic",
 }
 
 

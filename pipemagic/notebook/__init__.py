@@ -1,4 +1,4 @@
-"""The notebook's part: magics, completion and panels; and the check that IPython is new enough for them."""
+"""Magics, completion and panels for notebooks, and the check that IPython is new enough for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def supported_ipython() -> Iterator[None]:
 
 
 def _installed() -> str:
-    """Return the version of the files, which is not that of the kernel if they were replaced since it started."""
+    """Return the installed version; a running kernel has an earlier one if the files were replaced since."""
     from importlib import metadata
 
     return metadata.version("ipython")
@@ -45,9 +45,9 @@ def _unsupported(message: str) -> ImportError:
     else:
         restart = "restart the kernel"
     if _numbers(installed) < _numbers(LOWEST_IPYTHON):
-        hint = f'%pip install "ipython>={LOWEST_IPYTHON}", then {restart} and run %load_ext pipemagic again'
+        hint = f'run %pip install "ipython>={LOWEST_IPYTHON}", {restart} and run %load_ext pipemagic again'
     else:
-        hint = f"IPython {installed} is installed: {restart}, then run %load_ext pipemagic again"
+        hint = f"IPython {installed} is installed; {restart} and run %load_ext pipemagic again"
     error = ImportError(with_hint(message, hint))
     lines = f"ImportError: {error}".split("\n")
     error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]

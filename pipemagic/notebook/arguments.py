@@ -20,31 +20,31 @@ _WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*(?:"|\Z)|'(?:[^']|'')*(?:'|\Z)|[^\s"'
 _PIECE = re.compile(r""""((?:[^"]|"")*)("|\Z)|'((?:[^']|'')*)('|\Z)|[^"']+""")
 _ITEM = re.compile(r""""(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\([^()]*\)|.""", re.DOTALL)
 _USER = re.compile(r"[A-Za-z][\w+.-]*://(?:[^\s/?#]*|\S*:\S*)@|[^\s:/@\\]{2,}:\S*@[\w\[]\S*\Z")
-"""A word that is an address with a user, and perhaps a password; SQL in quotes contains blanks."""
+"""Matches an address with a user and perhaps a password, but not quoted SQL, which contains spaces."""
 
 Parser = Callable[[str, str], Any]
-"""Converts the text of an argument; the second parameter is the name of the argument, for the UsageError."""
+"""Converts the text of an argument. The second parameter is the argument's name, for the UsageError."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Argument:
     choices: tuple[str, ...] = ()
-    """The allowed values; case is ignored."""
+    """The valid values; case is ignored."""
     type: Parser | None = None
     """Converts the text; without it the value is a str."""
     completes: str = ""
-    """What the value names, for completion, if it does not follow from the name (see `kind_of`)."""
+    """The kind of name to complete; by default it follows from the name of the argument (see `kind_of`)."""
     many: bool = False
-    """A positional takes all remaining words, an option may be given several times."""
+    """True if a positional takes all remaining words, or an option can be repeated."""
     code: bool = False
-    """The value is SQL, JSON or an address, which may contain what looks like a password."""
+    """True if the value is SQL, JSON or an address, which may contain text that looks like a password."""
     own_braces: bool = False
-    """The value is SQL or JSON, in which braces have a meaning of their own."""
+    """True if the value is SQL or JSON, in which braces have another meaning."""
 
 
 @dataclass(frozen=True)
 class Positional(_Argument):
-    """An argument that is recognized by its position; ``name`` is in capitals, as in the usage line."""
+    """An argument recognized by its position; ``name`` is in capitals, as in the usage line."""
 
     name: str
     help: str
@@ -52,7 +52,7 @@ class Positional(_Argument):
 
     @property
     def required(self) -> bool:
-        """Whether it must be given."""
+        """True if the argument must be present."""
         return not self.optional
 
     @property
@@ -65,9 +65,9 @@ class Positional(_Argument):
 
 @dataclass(frozen=True)
 class Option(_Argument):
-    """An argument that begins with a dash; with ``value`` it takes the next word, without it is a switch.
+    """An argument that begins with a dash; it takes the next word if it has a ``value``, else it is a switch.
 
-    The option ``--`` takes the rest of the line, as it is written.
+    The option ``--`` takes the rest of the line unchanged.
     """
 
     flag: str
@@ -96,7 +96,7 @@ class Option(_Argument):
 
 @dataclass
 class ParsedArguments:
-    """The values by positional name (``TABLE``) and flag (``--as``), the switches, and the values of repeated ones."""
+    """The values by positional name (``TABLE``) or flag (``--as``), the switches, and the repeated values."""
 
     values: dict[str, Any] = field(default_factory=dict)
     switches: set[str] = field(default_factory=set)
@@ -106,19 +106,19 @@ class ParsedArguments:
         return self.values[name]
 
     def get(self, name: str) -> Any:
-        """Return a value, None if it was not given."""
+        """Return a value, or None if the argument is absent."""
         return self.values.get(name)
 
     def all(self, name: str) -> list[Any]:
-        """Return all values of an argument that may have several."""
+        """Return all values of an argument that can be repeated."""
         return self.lists.get(name, [])
 
     def on(self, flag: str) -> bool:
-        """Return True if the switch was given."""
+        """Return True if the switch is present."""
         return flag in self.switches
 
     def one_of(self, *names: str) -> str | None:
-        """Return which of these arguments was given, None for none; raise UsageError for two of them."""
+        """Return the name of the argument that is present, or None; raise UsageError if two are present."""
         matches = [name for name in names if name in self.switches or self.get(name) is not None]
         if len(matches) > 1:
             raise UsageError(f"{matches[0]} and {matches[1]} cannot be used together")
@@ -131,11 +131,11 @@ _BY_NAME = {
     "VARIABLE": "environment variable", "--on": "connection", "--to": "connection", "--location": "location",
     "--params": "dict", "--out": "name", "--with": "snippet", "TARGET": "target", "SLUG": "organization",
 }  # fmt: skip
-"""The kinds of arguments without ``completes``, by flag or by the name of the value."""
+"""The kinds of arguments without ``completes``, by flag or by the name of their value."""
 
 
 def kind_of(argument: Option | Positional) -> str:
-    """Return the kind of name that an argument takes, '' for any text; several kinds are separated by ``|``."""
+    """Return the kind of name that an argument takes, or '' for any text; ``|`` separates several kinds."""
     if argument.completes:
         return argument.completes
     value = argument.value.split(".")[0] if isinstance(argument, Option) else ""
@@ -147,7 +147,7 @@ def kind_of(argument: Option | Positional) -> str:
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a line: its text without quotes, as it is written, its offsets, and the quote that is not closed."""
+    """A word of a line: its text without quotes, its source text, its offsets, and its unclosed quote or ''."""
 
     text: str
     raw: str
@@ -157,17 +157,17 @@ class Word:
 
     @property
     def quoted(self) -> bool:
-        """Whether the word begins with a quote."""
+        """True if the word begins with a quote."""
         return self.raw[:1] in ("'", '"')
 
     @property
     def is_option(self) -> bool:
-        """Whether the word is the name of an option; ``-`` alone is not."""
+        """True if the word is the name of an option; ``-`` alone is not."""
         return not self.quoted and self.text.startswith("-") and self.text != "-"
 
 
 def split(line: str) -> Iterator[Word]:
-    """Split a line into words; in the last one a quote may be open."""
+    """Split a line into words; the last word may have an unclosed quote."""
     at = 0
     while match := _WORD.match(line, at):
         pieces = list(_PIECE.finditer(match[1]))
@@ -183,7 +183,7 @@ def _unquote(piece: re.Match[str]) -> str:
 
 
 def words(line: str) -> Iterator[Word]:
-    """Split a line into words; raise UsageError for a quote that is not closed."""
+    """Split a line into words; raise UsageError for an unclosed quote."""
     for word in split(line):
         _check_closed(word, line)
         yield word
@@ -192,7 +192,7 @@ def words(line: str) -> Iterator[Word]:
 def _check_closed(word: Word, line: str) -> None:
     if word.unclosed:
         shown = "" if "@" in line else f": {line[word.start :].strip()[:40]}"  # it may contain a password
-        raise UsageError(f"a quote is not closed{shown}")
+        raise UsageError(f"unclosed quote{shown}")
 
 
 # -- types of arguments
@@ -219,7 +219,7 @@ def items(text: str, name: str) -> list[str]:
 
 
 def names(text: str, name: str) -> list[str]:
-    """Return the names in a list, without the quotes of SQL around them; UsageError as `items` raises it."""
+    """Return the names in a list without SQL quotes; raise UsageError as `items` does."""
     return [sql.unquote(item) for item in items(text, name)]
 
 
@@ -241,7 +241,7 @@ def _table(text: str, *, new: bool) -> str:
 
 
 def at_least(minimum: int) -> Parser:
-    """Return a parser of whole numbers that are not less than ``minimum``."""
+    """Return a parser for whole numbers of at least ``minimum``."""
 
     def parse_number(text: str, name: str) -> int:
         if not re.fullmatch(r"\d{1,12}", text, re.ASCII) or int(text) < minimum:
@@ -265,19 +265,19 @@ def duration(text: str, name: str) -> float:
 
 
 def has_password(text: str) -> bool:
-    """Return True if a word is an address with a user, and perhaps a password."""
+    """Return True if a word is an address with a user and perhaps a password."""
     return _USER.match(text) is not None
 
 
 def _token_on_line() -> UsageError:
     return UsageError(
         "tokens are not accepted on the line of a magic, because they would be saved in the notebook and the history",
-        hint="put the token into an environment variable and name the variable with --token-env",
+        hint="put the token into an environment variable, and name the variable with --token-env",
     )
 
 
 def refuse_secrets(line: str) -> None:
-    """Raise UsageError if the line contains what looks like a token; the message does not repeat it."""
+    """Raise UsageError if the line contains text that looks like a token; the message does not repeat it."""
     if has_secret(line):
         raise _token_on_line()
 
@@ -287,7 +287,7 @@ def refuse_password(text: str) -> None:
     if has_password(text):
         raise UsageError(
             "the address contains a token or a password, which would be saved with the notebook",
-            hint="remove it and name the variable that contains the token with --token-env",
+            hint="remove it, and name an environment variable that contains the token with --token-env",
         )
 
 
@@ -296,7 +296,7 @@ def refuse_password(text: str) -> None:
 
 @dataclass(frozen=True)
 class Assigned:
-    """A word and the argument it belongs to: None for an unknown option and for a positional too many.
+    """A word and its argument, which is None for an unknown option and for an extra positional.
 
     ``flag`` is the option's name as written, '' if the word is a value. ``value`` is None for an option without ``=``.
     """
@@ -321,7 +321,7 @@ def find_option(name: str, options: Sequence[Option]) -> Option | None:
 
 
 def assign(given: Iterable[Word], positionals: Sequence[Positional], options: Sequence[Option]) -> Iterator[Assigned]:
-    """Assign words to arguments, without any check."""
+    """Assign words to arguments, without checks."""
     remaining = iter(positionals)
     place: Positional | None = None
     waiting: Option | None = None
@@ -342,7 +342,7 @@ def assign(given: Iterable[Word], positionals: Sequence[Positional], options: Se
 def argument_at(
     line: str, at: int, positionals: Sequence[Positional], options: Sequence[Option]
 ) -> tuple[Assigned, list[Assigned]]:
-    """Return the word at an offset with its argument, and the words before it; between words it is an empty one."""
+    """Return the word at an offset and the words before it, with their arguments; between words it is empty."""
     line_words = list(split(line))
     current = next((word for word in line_words if word.start <= at <= word.end), Word("", "", at, at))
     *before, here = assign([*(word for word in line_words if word.end < at), current], positionals, options)
@@ -360,7 +360,7 @@ def given_values(assigned: Iterable[Assigned]) -> ParsedArguments:
 
 
 def waiting_option(assigned: Sequence[Assigned]) -> Option | None:
-    """Return the option at the end that has no value yet, None if there is none."""
+    """Return the last option if it has no value yet, otherwise None."""
     last = assigned[-1] if assigned else None
     if last is None or not last.flag or last.value is not None or not isinstance(last.argument, Option):
         return None
@@ -420,22 +420,24 @@ def parse(
     return args
 
 
-NO_COMMENT = "a magic line takes no comments: remove {}"
+def no_comment(comment: str) -> UsageError:
+    """Return the error for a comment on a magic line."""
+    return UsageError("comments are not allowed on a magic line", hint=f"remove {comment}")
 
 
 def _refuse_comment(line: str, positionals: Sequence[Positional], options: Sequence[Option]) -> None:
-    """Raise UsageError for a # that begins a comment: it is no argument, unless it is in quotes or an option's value.
+    """Raise UsageError for a # that begins a comment; in quotes or in an option's value it does not.
 
-    Without a blank behind the #, it begins one if there is no argument left for the word.
+    Without a space after the #, it begins one if no argument is left for the word.
     """
     for place in assign(split(line), positionals, options):
         is_value = isinstance(place.argument, Option) or (place.argument is not None and place.word.raw != "#")
         if place.word.raw.startswith("#") and not is_value:
-            raise UsageError(NO_COMMENT.format(line[place.word.start :].strip()))
+            raise no_comment(line[place.word.start :].strip())
 
 
 def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str, value_of: ValueOf) -> ParsedArguments:
-    """Convert the values of a line; raise UsageError for those that do not match their arguments."""
+    """Convert the values of a line; raise UsageError for values that do not match their arguments."""
     args, assignments = ParsedArguments(), list(assigned)
     for item in assignments:
         argument = item.argument
@@ -486,12 +488,12 @@ def _unknown_option(flag: str, options: Sequence[Option], usage: str) -> UsageEr
 
 
 def asks_for_help(line: str) -> bool:
-    """Return True if ``--help`` or ``-h`` is a word of the line, outside of quotes."""
+    """Return True if ``--help`` or ``-h`` is a word of the line outside quotes."""
     return any(word.raw in ("--help", "-h") for word in split(line))
 
 
 MOST_USAGE = 100
-"""The most characters of a usage line to show in a message."""
+"""Maximum length of a usage line in a message."""
 
 
 def usage_hint(usage: str) -> str:
@@ -500,13 +502,13 @@ def usage_hint(usage: str) -> str:
 
 
 def help_on(usage: str) -> str:
-    """Return the line that shows the help on the magic or subcommand at the beginning of a usage line."""
+    """Return the line that shows help on the magic or command at the beginning of a usage line."""
     name = _command(usage)[-1]
     return f"%pipedb help {'sql' if name in ('%sql', '%%sql') else name}"
 
 
 def _command(usage: str) -> list[str]:
-    """Return the words before the arguments of a usage line: the magic, and its subcommand."""
+    """Return the words before the arguments of a usage line: the magic, and its command."""
     parts = usage.split()
     return parts[: 2 if parts[0] == "%pipedb" else 1]
 

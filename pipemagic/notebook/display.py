@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KEPT = "\n\t"
-"""Control characters that are printed as they are. Terminals execute others, which names in a database may contain."""
+"""Control characters that are printed unchanged. Names in a database may contain others, which control a terminal."""
 
 
 def say(line: str) -> None:
@@ -44,8 +44,8 @@ def show(thing: object) -> None:
 def ask_token(where: str) -> str:
     """Prompt for a database token without echo; raise SessionError if no input is possible."""
     impossible = SessionError(
-        f"{where} requires a token, and input is not possible here",
-        hint="put it into the environment variable PIPEMAGIC_TOKEN, or into another one named with --token-env",
+        f"{where} requires a token, but input is not possible here",
+        hint="set the environment variable PIPEMAGIC_TOKEN, or name another variable with --token-env",
     )
     if threading.current_thread() is not threading.main_thread():
         raise impossible  # a panel connects: input requests of a kernel belong to cells
@@ -64,7 +64,7 @@ class Plot:
 
     axes: Axes
     shown: bool
-    """Whether a window or a widget already shows the figure."""
+    """True if a window or a widget already shows the figure."""
 
     @property
     def figure(self) -> Figure:

@@ -32,7 +32,7 @@ Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 _IDENTIFIER = "pipemagic"
 
 _UNBROKEN = {ord(" "): "\u00a0", ord("-"): "\u2011"}
-"""Characters without line breaks: JupyterLab makes a description as wide as its longest word."""
+"""Characters that prevent line breaks: JupyterLab makes a description as wide as its longest word."""
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class KernelInspection:
             return None
 
     def remove(self) -> None:
-        """Restore the kernel; if another extension has replaced this in turn, only pass requests on."""
+        """Restore the kernel's method; if another extension has replaced it since, only forward requests."""
         self._installed = False
         if vars(self._kernel).get("do_inspect") is not self:
             return
@@ -121,7 +121,7 @@ class KernelInspection:
 
 @dataclass
 class _Loaded:
-    """The additions to a shell, and the magics of other extensions that they replaced."""
+    """The additions to a shell, and the magics of other extensions that they replace."""
 
     magics: PipeMagics
     functions: dict[tuple[str, str], Magic]  # by kind and name
@@ -174,7 +174,7 @@ def load(shell: InteractiveShell) -> None:
     if replaced:
         names = " and ".join(sorted({f"{'%%' if kind == 'cell' else '%'}{name}" for kind, name in replaced}))
         owners = ", ".join(sorted({_owner(function) for function in replaced.values()}))
-        warn(f"pipemagic replaces {names} of {owners}; %unload_ext pipemagic restores them.")
+        warn(f"pipemagic replaces {names} from {owners}; %unload_ext pipemagic restores them.")
 
 
 def loaded_magics() -> PipeMagics:
@@ -182,7 +182,7 @@ def loaded_magics() -> PipeMagics:
     shell = get_ipython()
     loaded = None if shell is None else _loaded.get(shell)
     if loaded is None:
-        raise SessionError("pipemagic is not loaded here, so there is no session", hint="%load_ext pipemagic")
+        raise SessionError("pipemagic is not loaded", hint="run %load_ext pipemagic")
     return loaded.magics
 
 
@@ -199,7 +199,7 @@ def unload(shell: InteractiveShell) -> None:
 
 
 def _is_reload() -> bool:
-    """Return True if IPython unloads the extension for %reload_ext, which it does with the function of %unload_ext.
+    """Return True if IPython unloads the extension for %reload_ext, which calls the function of %unload_ext.
 
     Only the caller of that function shows which of the two it is.
     """

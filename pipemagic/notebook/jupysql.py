@@ -45,7 +45,7 @@ def _option(names: str, value: str = "") -> Option:
 
 
 _WRITES = {"--persist-replace": " --replace", "--append": " --append", "--persist": ""}
-"""Switches that write a DataFrame, and the equivalent option of %pipedb load; the first of them applies."""
+"""Switches that write a DataFrame, with the equivalent option of %pipedb load; the first one applies."""
 
 _SWITCHES = ("--connections -l", "--persist-replace -P", "--append", "--persist -p", "--no-index -n", "--no-execute -N")
 _VALUED = (
@@ -57,10 +57,10 @@ _SQL = (*map(_option, _SWITCHES), *(_option(names, "VALUE") for names in _VALUED
 
 
 def refuse_sql(line: str, cell: str | None, session: Session, variables: Mapping[str, Any]) -> None:
-    """Raise UsageError if the line of %sql or %%sql, or the start of the cell, is in the syntax of JupySQL."""
+    """Raise UsageError if the line of %sql or %%sql, or the start of the cell, has JupySQL syntax."""
     magic, start = "%sql" if cell is None else "%%sql", line if cell is None or line.strip() else cell
     if match := _KEPT_AND_SHOWN.match(start):
-        _refuse("NAME = << is the syntax of JupySQL", f"{magic} -o {match[1]} {match[2]}".rstrip())
+        _refuse("NAME = << is JupySQL syntax", f"{magic} -o {match[1]} {match[2]}".rstrip())
     if cell is not None and _ADDRESS.match(cell.lstrip()):
         address, _, rest = cell.lstrip().partition("\n")
         _refuse_address(address.split()[0], rest, magic, session)
@@ -98,7 +98,7 @@ class _Line:
 
     @property
     def snippets(self) -> list[str]:
-        """The names of saved SELECTs in the order given; JupySQL repeats the option."""
+        """The names of saved SELECTs in the order of the line; JupySQL repeats the option."""
         return [
             option.value
             for option in self.options
@@ -106,7 +106,7 @@ class _Line:
         ]
 
     def rewritten(self) -> str:
-        """Return the line with the options of this extension; what JupySQL would not run is saved, or described."""
+        """Return the line with the options of this extension; ``--no-execute`` becomes ``--save`` or ``--dry-run``."""
         flags = {option.argument.name for option in self.options if option.argument is not None}
         left_out = {"--with", "--no-execute"} if "--save" in flags else {"--with"}
         names = {"--no-execute": "--dry-run"}
@@ -123,7 +123,7 @@ class _Line:
 
 
 def _refuse_line(line: _Line, magic: str, session: Session, variables: Mapping[str, Any]) -> None:
-    """Raise UsageError with the line to type if the line has a meaning in JupySQL only."""
+    """Raise UsageError with the equivalent line if only JupySQL understands this one."""
     options = line.given
     writes = next((flag for flag in _WRITES if flag in options), None)
     if writes is not None:
@@ -139,7 +139,7 @@ def _refuse_line(line: _Line, magic: str, session: Session, variables: Mapping[s
         _refuse("--connections is an option of JupySQL", "%pipedb connections")
     _refuse_connection(line, magic, session, variables)
     if len(line.snippets) > 1 or {"--file", "--save", "--with", "--no-execute"} & options.keys():
-        _refuse("the options differ from those of JupySQL", f"{magic} {line.rewritten()}")
+        _refuse("these options differ from those of JupySQL", f"{magic} {line.rewritten()}")
     if "--interact" in options:
         raise UsageError(
             "--interact is an option of JupySQL", hint="use ipywidgets.interact with a function that runs the statement"
@@ -164,7 +164,7 @@ def _refuse_connection(line: _Line, magic: str, session: Session, variables: Map
     section = match[1] if match else _first(line.given, "--section") or _first(line.given, "--alias")
     if section:
         arguments.refuse_password(section)
-        _refuse("connections are named in profiles", f"%pipedb connect {_word(section)}")
+        _refuse("named connections are profiles", f"%pipedb connect {_word(section)}")
     if not alone or starts_statement(alone):
         return
     if alone in session.connections and magic == "%sql":
@@ -174,7 +174,7 @@ def _refuse_connection(line: _Line, magic: str, session: Session, variables: Map
     if package == "sqlalchemy" and hasattr(value, "url"):
         _refuse_address(str(value.url), "", magic, session)  # SQLAlchemy masks the password
     if hasattr(value, "cursor") and hasattr(value, "commit"):
-        _refuse(f"{alone} is a connection of {package}, and %sql uses those of %pipedb", "%pipedb connect")
+        _refuse(f"{alone} is a {package} connection, but %sql uses connections of %pipedb", "%pipedb connect")
 
 
 def _refuse_address(address: str, text: str, magic: str, session: Session, alias: str = "") -> NoReturn:
@@ -183,7 +183,7 @@ def _refuse_address(address: str, text: str, magic: str, session: Session, alias
     before = takewhile(lambda line: not starts_statement(line), text.split())
     is_sql = not any("@" in line for line in before)  # else the password contains a blank
     lines = [f"%sql {text.strip()}"] if text.strip() and magic == "%sql" and is_sql else []
-    raise UsageError(f"{magic} accepts no address", hint="\n".join([instead.message, *instead.lines, *lines]))
+    raise UsageError(f"{magic} does not accept an address", hint="\n".join([instead.message, *instead.lines, *lines]))
 
 
 def _refuse(message: str, *lines: str) -> NoReturn:
@@ -243,7 +243,7 @@ def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
     if "--output" in options:
         file = _first(options, "--output")
         lines.append(f"import pathlib; pathlib.Path({file!r}).write_text(_._repr_html_(), encoding='utf-8')")
-    note = "" if _first(options, "--schema") in ("", "main") else "; commands read the schema main"
+    note = "" if _first(options, "--schema") in ("", "main") else "; commands read only the schema main"
     _refuse(f"%sqlcmd is a magic of JupySQL{note}", *lines)
 
 
@@ -307,7 +307,9 @@ def _parse(
     for item in arguments.assign(words[1:], (), commands.get(name, ())):
         if item.flag and item.argument is None and name in commands:
             flags = ", ".join(option.flag for option in commands[name]) or "none"
-            raise UsageError(f"JupySQL's {magic} {name} has no option {item.flag[:40]}; its options are {flags}")
+            raise UsageError(
+                f"JupySQL's {magic} {name} has no option {item.flag[:40]}", hint=f"its options are {flags}"
+            )
         if item.argument is not None:
             values, last = options.setdefault(item.argument.name, []), item.argument
         else:
@@ -322,7 +324,7 @@ def _parse(
 
 
 def _value(name: str, variables: Mapping[str, Any]) -> str:
-    """Return the text of a variable; ``{name}``, if it has none that can be shown."""
+    """Return the text of a variable, or ``{name}`` if it has no text that can be shown."""
     text = text_of(variables.get(name))
     if text is None or has_secret(text) or arguments.has_password(text):
         return f"{{{name}}}"

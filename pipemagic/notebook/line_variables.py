@@ -23,7 +23,7 @@ _IDENTIFIER = r"[^\W\d]\w*"
 _MARK = re.compile("[{$:@]")
 _WHOLE = re.compile(rf"(?P<quote>['\"]?)\{{(?P<name>{_IDENTIFIER})\}}(?P=quote)")
 _PART = re.compile(rf"(?<!\{{)\{{ *(?:{_IDENTIFIER} *(?:\}}|[.\[(!:]|\Z)|\Z)")
-"""A variable in a longer word, an expression in braces, a brace that is not closed; ``{{name}}`` is none of them."""
+"""A variable in a longer word, an expression in braces, or an unclosed brace; does not match ``{{name}}``."""
 _EXPRESSION = re.compile(r"\{([^{}!:]+)\}(?!\S)")
 _F_STRING = re.compile(r"f(['\"]).*\1")
 _SIGN = re.compile(rf"(['\"]?)(?:[$:@]({_IDENTIFIER})|\$\{{({_IDENTIFIER})\}})\1")
@@ -34,7 +34,7 @@ _MOST_BITS = 10_000
 """Python refuses to write longer integers."""
 
 _NAMES_VARIABLE = {"frame", "frame|data file", "dict"}
-"""The kinds of arguments that are the name of a variable."""
+"""The kinds of arguments that name a variable."""
 
 
 def text_of(value: object) -> str | None:
@@ -51,7 +51,7 @@ def text_of(value: object) -> str | None:
 
 
 class LineVariables:
-    """The variables that the line of one magic can use; ``usage`` begins with the magic and its subcommand."""
+    """The variables that the line of one magic can use; ``usage`` begins with the magic and its command."""
 
     def __init__(self, line: str, usage: str, variables: Mapping[str, Any]) -> None:
         self._line, self._variables = line, variables
@@ -59,10 +59,10 @@ class LineVariables:
         self._head = head[0] if head else ""
 
     def value(self, place: Assigned) -> str:
-        """Return the value of an argument, that of a variable for ``{name}``.
+        """Return the value of an argument; for ``{name}``, the value of the variable.
 
         Raise UsageError for a variable that is missing, empty, secret or of another type, and for a word that looks
-        like the value of a variable: ``{name}`` inside of it, an expression in braces, ``$name``, ``:name``.
+        like the value of a variable: ``{name}`` inside it, an expression in braces, ``$name``, ``:name``.
         """
         argument, written, text = place.argument, _written(place), place.value or ""
         if argument is None or not _MARK.search(written):
@@ -91,7 +91,7 @@ class LineVariables:
         return f"{flag}={value if is_number else repr(value)}"
 
     def hint(self, error: PipemagicError, assigned: Iterable[Assigned]) -> PipemagicError:
-        """Return an error about a value that is the name of a variable, with the line that takes its value."""
+        """Return the error; if the rejected value is the name of a variable, with the line that uses its value."""
         if not isinstance(error, UsageError | SessionError | UnknownName | NotFound):
             return error
         message = error.message.split("\n", 1)[0]
@@ -117,7 +117,7 @@ class LineVariables:
         if text is None:
             from pipemagic.frames.any_frame import kind_of
 
-            what = f"{written} must be a str, an int or a path, and {name} is {kind_of(value)}"
+            what = f"{written} must be a str, an int or a path, not {kind_of(value)}"
             raise UsageError(what, hint=self._conversion(name, value, place, argument))
         if not (text if argument.name == "--" else text.strip()):
             raise UsageError(f"{written} is empty: {name} is {text!r}")
@@ -125,14 +125,14 @@ class LineVariables:
         if has_secret(text) or (may_be_address and has_password(text)):
             raise UsageError(
                 f"{written} contains a token or a password, which would be shown and saved with the notebook",
-                hint="put it into an environment variable, and name that variable with --token-env",
+                hint="put it into an environment variable, and name the variable with --token-env",
             )
         if _names_environment(argument) and text not in os.environ:
             raise self._no_environment(written, name, place, argument)
         return text
 
     def _instead_of(self, name: str, place: Assigned, argument: Option | Positional) -> str:
-        """Return what to write instead of a variable that does not exist."""
+        """Return the hint for a variable that does not exist."""
         if _names_environment(argument):
             return f"write the name alone:\n{self._line_with(place, name)}"
         if name in os.environ:
@@ -148,7 +148,7 @@ class LineVariables:
         return f"assign it first: {name} = ..."
 
     def _conversion(self, name: str, value: object, place: Assigned, argument: Option | Positional) -> str:
-        """Return what to write for a variable of another type; '' if nothing is known."""
+        """Return the hint for a variable of another type, or ''."""
         if argument.name == "--":
             return ""
         if _names_variable(argument):
@@ -165,7 +165,7 @@ class LineVariables:
         """Return the error for ``$name``, ``:name`` and ``@name``."""
         if _names_environment(argument):
             return self._no_environment(text, name, place, argument)
-        message = f"the line of a magic takes the value of a variable in braces, not as {text}"
+        message = f"a variable on a magic line is written in braces, not as {text}"
         if name not in self._variables:
             hint = f"write a variable in braces, {{{name}}}\n{self._instead_of(name, place, argument)}"
             return UsageError(f"{text}: name {name!r} is not defined", hint=hint)
@@ -175,7 +175,7 @@ class LineVariables:
     def _no_environment(
         self, written: str, name: str, place: Assigned, argument: Option | Positional
     ) -> UsageError:  # fmt: skip
-        """Return the error for a value that names no environment variable; it is not shown, as it may be the token."""
+        """Return the error for a value that is not an environment variable; it may be the token, so it is not shown."""
         message = f"{written}: {argument.name} takes the name of an environment variable, not the token"
         return UsageError(message, hint=f"write the name alone:\n{self._line_with(place, name)}")
 
@@ -188,19 +188,19 @@ class LineVariables:
         if name in self._variables:
             rest = text.removeprefix(f"${{{name}}}").removeprefix(f"${name}")
             value = f"{new} = f{f'{{{name}}}{rest}'!r}"
-        message = f"{text}: the line of a magic does not replace ${name}"
+        message = f"{text}: a magic line does not expand ${name}"
         return UsageError(message, hint=f"{value}\n{self._line_with(place, f'{{{new}}}')}")
 
     def _part(self, text: str, place: Assigned, argument: Option | Positional) -> UsageError:
-        """Return the error for a word with braces in it, and for an expression in braces."""
+        """Return the error for a word that contains braces, and for an expression in braces."""
         written, expression = _written(place), ""
         if written[0] == "{" and (braces := _EXPRESSION.match(self._line, place.word.end - len(written))):
             text, expression = braces[0], braces[1].strip()
             place = replace(place, word=replace(place.word, end=braces.end()))
         elif text.count("{") != text.count("}"):
             hint = "put the text into a variable, and write the name of the variable in braces"
-            return UsageError(f"{text}: a brace is not closed", hint=hint)
-        message = f"{text}: only a whole word {{name}} is replaced by the value of a variable"
+            return UsageError(f"{text}: unclosed brace", hint=hint)
+        message = f"{text}: a variable in braces must be a word of its own"
         if expression.isidentifier():
             return UsageError(message, hint=self._line_with(place, f"{{{expression}}}"))
         if expression and _names_variable(argument):
@@ -232,7 +232,7 @@ class LineVariables:
 
 
 def name_in_braces(text: str) -> str:
-    """Return the name of the variable that a word consists of, '' for another word."""
+    """Return the name in a word that is only ``{name}``, or ''."""
     match = _WHOLE.fullmatch(text)
     return match["name"] if match else ""
 

@@ -1,4 +1,4 @@
-"""What `%pipedb load` reads: a variable with a frame, or a file; and the lines that work for anything else.
+"""Find the source of `%pipedb load`, a frame in a variable or a file; suggest lines that work for anything else.
 
 Errors about a missing table whose name is that of a frame have the line that loads it.
 """
@@ -22,14 +22,14 @@ from pipemagic.notebook.arguments import refuse_secrets
 from pipemagic.suggestions import did_you_mean
 
 FILE_FRAME = "frame"
-"""The variable for the rows of a file in messages."""
+"""The name of the variable for the rows of a file in messages."""
 
 _OPTIONS = re.compile(r"(?:\A|\s)--")
 _BRACES = re.compile(r"\s*\{\s*[^\W\d]\w*[^\s,]*(?:\s|\Z)")
 _EXPRESSIONS = (
     ast.Call, ast.Subscript, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.DictComp, ast.IfExp, ast.Compare,
 )  # fmt: skip
-"""The nodes of what is neither a variable nor a path: in Python, ``data/flights.csv`` is a division."""
+"""Expressions that are neither a variable nor a path; in Python, ``data/flights.csv`` is a division."""
 
 _READER_OPTION = re.compile(r"[\s,]*([^\W\d]\w*)\s*=\s*")
 _PIECE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.""", re.DOTALL)
@@ -39,13 +39,13 @@ _LIST_TABLES = "%pipedb tables"
 
 
 def reader_options(text: str, name: str) -> list[str]:
-    """Split ``sep=';' names=['a', 'b']`` at blanks and commas, except those inside of quotes and brackets."""
+    """Split ``sep=';' names=['a', 'b']`` at spaces and commas, except inside quotes and brackets."""
     options, at = [], 0
     while text[at:].strip(" \t,"):
         match = _READER_OPTION.match(text, at)
         if match is None:
             shown = text[at:].strip()[:40]
-            raise UsageError(f"{name} takes options of the reader as name=value, as in -- sep=';', not {shown!r}")
+            raise UsageError(f"options after {name} must be name=value, as in -- sep=';', not {shown!r}")
         value, depth = "", 0
         for piece in _PIECE.findall(text[match.end() :]):
             depth += (piece in "([{") - (piece in ")]}")
@@ -55,7 +55,7 @@ def reader_options(text: str, name: str) -> list[str]:
         options.append(f"{match[1]}={value}")
         at = match.end() + len(value)
     if not options:
-        raise UsageError(f"{name} requires an option of the reader, as in -- sep=';'")
+        raise UsageError(f"{name} requires an option for the reader, as in -- sep=';'")
     return options
 
 
@@ -75,17 +75,17 @@ def refuse_expression(line: str, variables: Mapping[str, object]) -> None:
         return
     refuse_secrets(line)
     if "@" in text:  # it may contain a password
-        raise UsageError("load takes a variable", hint="assign the expression to a variable, and load that")
+        raise UsageError("load requires a variable or a file, not an expression", hint="assign it to a variable first")
     read = sorted((node.col_offset, node.id) for node in nodes if isinstance(node, ast.Name))
     frames = [name for _, name in read if name in variables and not isinstance(variables[name], ModuleType)]
     new = new_name(frames[0] if frames else "frame", variables)
     rest = line[options.start() :].rstrip() if options else ""
-    lines = f"assign it to one:\n{new} = {text}\n%pipedb load {new}{rest}"
-    raise UsageError(f"{text[:60]} is an expression, and load takes a variable", hint=lines)
+    lines = f"assign it to a variable first:\n{new} = {text}\n%pipedb load {new}{rest}"
+    raise UsageError(f"load requires a variable or a file, not the expression {text[:60]}", hint=lines)
 
 
 def find_source(name: str, variables: Mapping[str, object], line_with: Callable[[str], str]) -> object:
-    """Return the frame in a variable, perhaps of an object (``flights`` or ``data.flights``), or the `Path` of a file.
+    """Return the frame in a variable or attribute (``flights``, ``data.flights``), or the `Path` of a file.
 
     ``line_with`` returns the line of the user with another source, for messages.
     """
@@ -111,7 +111,7 @@ def find_source(name: str, variables: Mapping[str, object], line_with: Callable[
 
 @contextmanager
 def fixes_of_file(path: object, line_with: Callable[[str], str]) -> Iterator[None]:
-    """Complete the hint of a LoadError that assigns columns: of a file, there is no variable to assign to."""
+    """Complete the hint of a LoadError that assigns columns: the rows of a file are not in a variable yet."""
     from pipemagic.frames.any_frame import assigns
 
     try:
@@ -124,7 +124,7 @@ def fixes_of_file(path: object, line_with: Callable[[str], str]) -> Iterator[Non
 
 
 def _reading(path: str) -> str:
-    """Return the line that reads a file into a variable, with the values that load reads."""
+    """Return the line that reads a file into a variable, with the same values as load."""
     suffix = Path(path).suffix.lower()
     text = f"pathlib.Path({path!r}).read_text('utf-8')"
     match suffix:
@@ -141,7 +141,7 @@ def _reading(path: str) -> str:
 
 
 def _variable(name: str, variables: Mapping[str, object]) -> tuple[object, UsageError | None]:
-    """Return the value of a variable or of its attribute, or the error if there is none."""
+    """Return the value of a variable or attribute, or the error if it does not exist."""
     first, *attributes = name.split(".")
     if first not in variables:
         hint = did_you_mean(first, [key for key in variables if key[:1] != "_"])
@@ -155,7 +155,7 @@ def _variable(name: str, variables: Mapping[str, object]) -> tuple[object, Usage
 
 
 def _is_file(name: str, path: Path) -> bool:
-    """Return True if a name that is no variable is that of a file, which may be missing."""
+    """Return True if a name that is not a variable is the name of a file, which may be missing."""
     from pipemagic.frames.readers import is_file_name
 
     return is_file_name(name) or "/" in name or os.sep in name or _exists(path)
@@ -169,7 +169,7 @@ def _exists(value: object) -> bool:
 
 
 def _lines(name: str, value: object, variables: Mapping[str, object], line_with: Callable[[str], str]) -> list[str]:
-    """Return the lines that make a frame of a variable and load it; none if no conversion is known."""
+    """Return the lines that convert a variable to a frame and load it; none if no conversion is known."""
     from pipemagic.frames.any_frame import conversion
 
     expression = conversion(value, name)
@@ -187,7 +187,7 @@ def _lines(name: str, value: object, variables: Mapping[str, object], line_with:
 
 
 def new_name(name: str, variables: Mapping[str, object]) -> str:
-    """Return the name of a new variable for what is made of another one."""
+    """Return an unused variable name, derived from another name."""
     base = name.rstrip("0123456789") or name
     return next(new for number in count(1) if (new := f"{base}{number}") not in variables)
 
@@ -196,7 +196,7 @@ def new_name(name: str, variables: Mapping[str, object]) -> str:
 
 
 def add_load_hint(error: PipemagicError, variables: Mapping[str, Any], on: str | None) -> PipemagicError:
-    """Return the error; if a frame has the name of the missing table, with the line that loads it.
+    """Return the error, with the line that loads the frame if one has the name of the missing table.
 
     ``on`` is the connection that was named, None for the current one.
     """
@@ -210,7 +210,7 @@ def add_load_hint(error: PipemagicError, variables: Mapping[str, Any], on: str |
 
     line = f"%pipedb load {frame} --table {name}{f' --on {word(on)}' if on else ''}"
     rest = "" if error.hint.startswith(_LIST_TABLES) else error.hint
-    hint = "\n".join(filter(None, [f"{frame} is {kind_of(variables[frame])} of the notebook; load it:\n{line}", rest]))
+    hint = "\n".join(filter(None, [f"{frame} is {kind_of(variables[frame])} in the notebook; load it:\n{line}", rest]))
     return error.replace(hint=hint)
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _MAYBE_JUPYSQL = re.compile(r"-|\S+\s*\Z|.*://|\w+\s*=\s*<<")
-"""Matches every first line with syntax of JupySQL: options, a connection, an address, ``name = <<``."""
+"""Matches every first line with JupySQL syntax: options, a connection, an address, ``name = <<``."""
 
 _MAYBE_VARIABLE = re.compile(r"\s*(?:[{:@$;]|--|/\*)")
 """Matches the beginning of each text that is only a variable, perhaps with comments; few other texts match."""
@@ -125,12 +125,12 @@ class PipeMagics(Magics):
             %%sql
             SELECT origin, count(*) AS n FROM flights GROUP BY origin
 
-        With the values of variables; the result is stored in a variable::
+        Use the values of variables, and store the result in a variable::
 
             %%sql -o late --limit 1000
             SELECT * FROM flights WHERE dep_delay > :minutes AND origin IN :airports
 
-        All or nothing on another connection; a query plan; a value in Python::
+        Run all statements or none on another connection; show a query plan; return a value to Python::
 
             %%sql --atomic --on flights
             %sql --explain SELECT * FROM flights WHERE origin = 'JFK'
@@ -238,7 +238,7 @@ class PipeMagics(Magics):
             say(f"Saved {snippet.name}.")
 
     def _run(self, cell: Cell, options: SqlOptions, variables: Mapping[str, object]) -> Any:
-        """Run a cell, deliver its results, and return its value; ``variables`` are what it could be bound to."""
+        """Run a cell, deliver its results, and return its value; ``variables`` are those that it can use."""
         settings = self.settings
         reserved: list[str] = []
         if any(cell.names):
@@ -273,14 +273,14 @@ class PipeMagics(Magics):
             lines = notes_on(cell, schema, variables, outcomes)
             self._notes += [line for line in lines if line not in self._notes]
         except Exception:  # noqa: BLE001 - the statements have run: their result matters more
-            _log.exception("no notes on a cell")
+            _log.exception("notes on a cell failed")
 
     def _note_repeated_names(self, result: CellResult, results: Results, on: str | None) -> None:
         """Collect notes on results with several columns of one name."""
         try:
             lines = list(notes_on_names(result, results, self.session.connection(on).schema))
         except Exception:  # noqa: BLE001 - as in _note
-            _log.exception("no notes on a result")
+            _log.exception("notes on a result failed")
         else:
             self._notes += [line for line in lines if line not in self._notes]
 
@@ -323,7 +323,7 @@ def _snippet(options: SqlOptions, text: str, snippets: Snippets, *, bound: bool)
     from pipemagic.session.snippets import Snippet
 
     if bound:
-        raise UsageError("--save cannot store the values of | bind", hint="write :name")
+        raise UsageError("--save cannot store the values of | bind", hint="use :name instead")
     statements = sql.split(text)
     snippet = Snippet(str(options.save), statements[0].text if len(statements) == 1 else text, tuple(options.with_))
     snippets.check(snippet)

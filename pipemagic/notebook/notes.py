@@ -29,7 +29,7 @@ _MAX_NAMES = 3  # of columns, in a note
 FOUND_IN = re.compile(
     r"""["'({/%<>=+:@$-]|null|between|join|\bgo\b|\*(?!\s*(?:from\b|[,;]|\Z))|[^\x00-\x7f]""", re.IGNORECASE
 )
-"""Matches every text that has a construct to note (:@${ begin parameters); others need not be parsed."""
+"""Matches every text that can cause a note (:@${ begin parameters); other texts are not parsed."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,11 +96,11 @@ def notes_on_names(result: CellResult, results: Results, schema: SchemaCache) ->
 
 
 def _effect(names: Sequence[str], variable: str, results: Results, *, written: bool) -> str:
-    """Return what the names are in Python or in a file; '' if a note of the conversion says it."""
+    """Return the effect of the names in Python or in a file, or '' if the conversion already adds a note."""
     if written and not variable and results.files:
         names_shown = join_words([_shown(name) for name in names[:_MAX_NAMES]])
         file = escape_controls(results.files.get("csv", ""))
-        return f"{file} has the name {names_shown} more than once" if file else ""
+        return f"{file} has several columns named {names_shown}" if file else ""
     access = [_access(variable or "df", name, results.type) for name in names[:_MAX_NAMES]]
     if results.type == "polars":
         return ""
@@ -130,7 +130,7 @@ def _remedy(outcome: Outcome, names: Sequence[str], schema: SchemaCache) -> str:
     sources = [_of_source(query, name) for name in names]
     if all(sources):
         return f"list the columns instead of *, with {join_words(sources)}"
-    return "give each column a name of its own with AS"
+    return "give each column a different name with AS"
 
 
 def _query(tokens: Sequence[Token], tables: Mapping[str, Relation]) -> Query:
@@ -141,7 +141,7 @@ def _query(tokens: Sequence[Token], tables: Mapping[str, Relation]) -> Query:
 
 
 def _listed(query: Query, name: str) -> list[Group]:
-    """Return the columns of other tables under this name in the SELECT list: `p.year`, without an alias."""
+    """Return the qualified columns with this name in the SELECT list: `p.year`, without an alias."""
     return [
         item
         for item, alias in query.select_list

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipemagic.session.organization import Organization
 
 MOST_STATEMENTS = 20
-"""The most statements that a message lists; the others are counted."""
+"""Maximum number of statements that a message lists; the rest are counted."""
 
 
 # -- connections
@@ -39,7 +39,7 @@ def close(session: Session, name: str | None = None, *, in_panel: bool = False) 
 
 
 def stop(session: Session, databases: Sequence[str] | None) -> str:
-    """Stop the temporary service, whose ``databases`` are deleted, or if they are None the embedded one."""
+    """Stop the temporary service and delete its ``databases``; if they are None, stop the embedded service."""
     before = session.connections
     stopped = session.stop()
     if databases is None:
@@ -60,7 +60,7 @@ def keep_alive(connection: Connection, seconds: float | None) -> str:
 def describe_server(database: Database) -> tuple[str, float]:
     """Return the version and the health of a server as text, and the seconds of a round trip.
 
-    Raise ConnectError or AnswerTimeout if it does not respond.
+    Raise ConnectError or AnswerTimeout if the server does not respond.
     """
     try:
         version = database.version()
@@ -69,7 +69,7 @@ def describe_server(database: Database) -> tuple[str, float]:
     except PipemagicError:
         version = "unknown version"
     started = perf_counter()
-    health = "healthy" if database.health() else "reports that it is not healthy"
+    health = "healthy" if database.health() else "unhealthy"
     return f"{version}, {health}", perf_counter() - started
 
 
@@ -82,7 +82,7 @@ def rollback(connection: Connection) -> str:
     """Roll back the open transaction, or discard a lost one."""
     if connection.transaction is Tx.LOST:
         connection.rollback()
-        return "Lost transaction discarded."
+        return "Discarded the lost transaction."
     try:
         count = connection.rollback()
     except TransactionLost:
@@ -93,7 +93,7 @@ def rollback(connection: Connection) -> str:
                 connection.rollback()
         count = None
     if count is None:
-        return "The server had already rolled the transaction back."
+        return "The server had already rolled back the transaction."
     return f"Rolled back {plural(count, 'statement')}."
 
 
@@ -115,12 +115,12 @@ def retry(connection: Connection) -> str:
 
 def describe_organization(organization: Organization) -> str:
     """Describe the current organization."""
-    return f"Organization {organization.slug} ({organization.where})."
+    return f"Using organization {organization.slug} ({organization.where})."
 
 
 def set_overages(organization: Organization, *, on: bool) -> str:
     """Switch overages on or off."""
-    return f"Overages of organization {organization.slug} are {'on' if organization.set_overages(on=on) else 'off'}."
+    return f"Overages are {'on' if organization.set_overages(on=on) else 'off'} for organization {organization.slug}."
 
 
 def describe_group(group: Group) -> str:
@@ -160,7 +160,7 @@ def delete_database(session: Session, organization: Organization, name: str) -> 
 def suspend_database(organization: Organization, name: str) -> str:
     """Suspend a database."""
     organization.suspend_database(name)
-    return f"Suspended database {name}: what ran on it has ended, and nothing runs until it is resumed."
+    return f"Suspended database {name}. Its statements were stopped, and new ones are refused until it is resumed."
 
 
 def resume_database(organization: Organization, name: str) -> str:

@@ -54,8 +54,8 @@ def magics_of_plugins(pipe: PipeMagics, report: Callable[[str], None]) -> list[P
     def made(plugin: Plugin) -> list[PluginMagics]:
         magics: list[PluginMagics] = [plugins.load(target)(pipe) for target in plugin.magics]
         own = {name for group in magics for of_kind in group.magics.values() for name in of_kind}
-        if taken := sorted(own & {*pipe.magics["line"], *pipe.magics["cell"]}):
-            raise ValueError(f"%{taken[0]} is a magic of pipemagic")
+        if clashes := sorted(own & {*pipe.magics["line"], *pipe.magics["cell"]}):
+            raise ValueError(f"%{clashes[0]} is already a magic of pipemagic")
         return magics
 
     return [magics for group in plugins.for_each(made, report) for magics in group]

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from pipemagic.notebook.settings import PipeMagic
 
 DELAY = 1.0
-"""Seconds before anything is shown."""
+"""Seconds before progress is shown."""
 
 INTERVAL = 0.2
 """Seconds between two updates."""
 
 
 _forks = [0]
-"""The number of forks of this process. The kernel passes on the output of a fork without counting its messages."""
+"""The number of forks of this process. The kernel forwards the output of a fork without counting its messages."""
 
 
 def _count_fork() -> None:
@@ -50,7 +50,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 @dataclass
 class RunningCell:
-    """A cell that runs: the id of its request, and the messages and forks of the kernel before its first output."""
+    """A running cell: the id of its request, and the messages and forks of the kernel before its first output."""
 
     request: str
     messages: int
@@ -58,7 +58,7 @@ class RunningCell:
 
 
 class CellMessages:
-    """The messages that a kernel has sent since the start of a cell: none of them is an output if there are none.
+    """Counts the messages that a kernel has sent since a cell started. Without messages, the cell has no output.
 
     The kernel's session numbers its messages. Replies to other requests count as well, so a cell may seem to have an
     output that it does not have, never the other way round.
@@ -159,7 +159,7 @@ class NotebookView:
         self._sent += 1
 
     def close(self) -> None:
-        """Remove the output; if the cell has got another one since, empty it instead, and keep the other one."""
+        """Remove the output; if the cell has another output since, make this one empty and keep the other."""
         if self._handle is not None and not self._messages.clear(self._sent, self._cell):
             self._handle.update({}, raw=True)
         self._handle = None
@@ -221,7 +221,7 @@ class ProgressDisplay:
 
 
 def format_progress(label: str, done: int | None, total: int | None, seconds: float) -> str:
-    """Return a line such as ``rows sent: 1,000 of 20,000 (3 s)``, or ``Running (3 s)`` while nothing is counted."""
+    """Return a line such as ``rows sent: 1,000 of 20,000 (3 s)``, or ``Running (3 s)`` before the first count."""
     from pipemagic.text import format_duration
 
     count = "Running" if done is None else f"{label}: {done:,}" + (f" of {total:,}" if total else "")
@@ -230,7 +230,7 @@ def format_progress(label: str, done: int | None, total: int | None, seconds: fl
 
 @contextmanager
 def show_progress(label: str, settings: PipeMagic) -> Iterator[ProgressDisplay]:
-    """Show progress of a block unless ``PipeMagic.progress`` is False. The block calls the yielded `ProgressDisplay`.
+    """Show the progress of a block unless ``PipeMagic.progress`` is False; the block calls the `ProgressDisplay`.
 
     Another thread shows it, since the block may wait for a single response.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pipemagic.session.cell import Cell
 
 _WIDTH = 56
-"""Maximum number of characters of a statement that are shown."""
+"""Maximum length of a statement in the summary."""
 
 _STYLE = (
     f"<style>.pipemagic-summary {{ border-collapse: collapse; border: none; border-left: 2px solid {LINE} }}"
@@ -66,7 +66,7 @@ class Results:
             self._check()
 
     def deliver(self, result: CellResult, seconds: float) -> Any:
-        """Show, store and write the results of a cell that ran in so many seconds; return the cell's value."""
+        """Show, store and write the results of a cell that ran for ``seconds``, and return the cell's value."""
         out, returned = self.options.out, result.returned
         stored = self.stored(result) if out else result.named
         self._show(result, stored.values(), seconds)
@@ -120,14 +120,14 @@ class Results:
 
     def _write(self, returned: Outcome | None, form: str, file: str) -> None:
         if returned is None:
-            raise SessionError(f"no statement returned columns; {file} was not written")
+            raise SessionError(f"cannot write {file}: no statement returned columns")
         encoding = "utf-8-sig" if self.options.excel else self.options.encoding or "utf-8"
         count = returned.write(file, form, self._note, encoding=encoding)
         if not self.quiet:
             say(f"Wrote {plural(count, 'row')} to {escape_controls(file)}.")
 
     def _show(self, result: CellResult, stored: Collection[Outcome], seconds: float) -> None:
-        """Show all but the value of the cell: lines, the outcomes of its statements, and earlier frames."""
+        """Show everything but the value of the cell: lines, the outcomes of its statements, and earlier frames."""
         if not self.quiet:
             for note in result.notes:
                 say(note)
@@ -254,7 +254,7 @@ def _class(name: str) -> str:
 
 
 def without_reserved_names(cell: Cell, variables: Mapping[str, Any], out: Sequence[str]) -> tuple[Cell, list[str]]:
-    """Return a cell without the names that its comments must not assign, and a line for each of them.
+    """Return the cell without the names that comments must not assign, and a line for each of them.
 
     ``out`` are the variables that --out names.
     """
@@ -264,7 +264,7 @@ def without_reserved_names(cell: Cell, variables: Mapping[str, Any], out: Sequen
     names = tuple("" if reasons.get(name) else name for name in cell.names)
     hidden = cell.names[-1] if len(out) == 1 else ""  # --out stores its rows under the same name
     lines = [
-        f"`-- name: {name}` stores nothing, because {reason}: use another name."
+        f"`-- name: {name}` stores nothing, because {reason}; use another name."
         for name, reason in reasons.items()
         if reason and not (name == hidden and name in out)
     ]
@@ -289,7 +289,7 @@ def _reason(name: str, variables: Mapping[str, Any], out: Sequence[str]) -> str:
 
 
 class FrameDisplay:
-    """Displays the frames that the running cell returns: their texts as they are stored, never as something to execute.
+    """Displays the frames that the running cell returns; their texts are shown as stored and never executed.
 
     Control characters are escaped in a terminal, and formulas (``$...$``) are not set in a notebook. The number of rows
     may be limited, and times are shown where they are stored. The frames are ordinary DataFrames, and the options of
@@ -304,7 +304,7 @@ class FrameDisplay:
         self._replaced: dict[type, Callable[..., Any] | None] = {}
 
     def apply(self, frame: object, *, rows: int = 0, timed: Sequence[bool] = ()) -> None:
-        """Until the cell ends, display a frame so, with at most ``rows`` rows, and with times in the ``timed`` columns.
+        """Display a frame with at most ``rows`` rows, and with times in the ``timed`` columns, until the cell ends.
 
         0 rows leave the number to pandas or Polars. ``timed`` has a value for each column of a DataFrame, see
         `timed_frames.with_times`.
@@ -342,7 +342,7 @@ class FrameDisplay:
 
 
 def _as_text(bundle: dict[str, Any]) -> dict[str, Any]:
-    """Return the representations of a frame whose texts neither a terminal nor a page executes."""
+    """Return the representations of a frame, escaped so that no terminal or page executes their texts."""
     safe = {"text/plain": lambda text: escape_controls(text, keep="\n"), "text/html": literal_html}
     return {mime: safe[mime](shown) if mime in safe else shown for mime, shown in bundle.items()}
 
@@ -371,7 +371,7 @@ def _displayed_rows(frame: object, rows: int) -> Iterator[None]:
 
 
 def show_frame(frame: object) -> None:
-    """Display a frame at once, its texts as `FrameDisplay` does."""
+    """Display a frame immediately, escaped as in `FrameDisplay`."""
     from IPython.display import display
 
     formatter = getattr(get_ipython(), "display_formatter", None) or DisplayFormatter()

@@ -27,10 +27,10 @@ _OTHER_KEYS = frozenset({"connections"})  # in the table of a project, beside se
 
 
 class _ProjectDefault(TraitType):  # type: ignore[type-arg]
-    """A trait whose default is set by the project."""
+    """A trait with a default that the project can set."""
 
     def default(self, obj: Any = None) -> Any:
-        """Return the project's value, or the default of the trait."""
+        """Return the value of the project, or the default of the trait."""
         default = super().default(obj)
         return obj.project.get(str(self.name), default) if isinstance(obj, PipeMagic) else default
 
@@ -66,14 +66,15 @@ class PipeMagic(Configurable):
         True, help="read the names of tables and columns in the background after connecting, for completion"
     ).tag(config=True)
     display_limit = Int(
-        0, min=0, help="maximum number of rows that a cell shows of a frame; 0 leaves this to pandas or polars"
+        0, min=0, help="maximum number of rows to display of a frame; 0 uses the limit of pandas or Polars"
     ).tag(config=True)
-    notes = Bool(True, help="show a note below a cell on SQL that SQLite runs silently, such as x = NULL or 1 / 2").tag(
-        config=True
-    )
+    notes = Bool(
+        True, help="show a note below a cell on SQL that runs but is probably wrong, such as x = NULL or 1 / 2"
+    ).tag(config=True)
     type = Enum(("pandas", "polars", "arrow"), "pandas", help="type of the table that a cell returns").tag(config=True)
     connection = Unicode(
-        "", help="the profile, database or address to connect to if none is named; by default that of PIPEMAGIC_URL"
+        "",
+        help="the profile, database or address to connect to if none is named; by default the address in PIPEMAGIC_URL",
     ).tag(config=True)
     confirm = Bool(False, help="run an UPDATE or DELETE without WHERE even without --confirm").tag(config=True)
 
@@ -94,12 +95,12 @@ class PipeMagic(Configurable):
 
     @property
     def connection_of_project(self) -> bool:
-        """Whether the default connection is that of the project."""
+        """True if the project sets the default connection."""
         return "connection" not in self.set_by_user and bool(self.connection)
 
     @cached_property
     def project(self) -> dict[str, Any]:
-        """The valid settings of the project; the others are reported once."""
+        """The valid settings of the project; invalid ones are reported once, in one line."""
         from pipemagic.config import project_settings
 
         try:

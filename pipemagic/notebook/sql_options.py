@@ -26,9 +26,9 @@ def _variable_names(text: str, name: str) -> tuple[str, ...]:
     for variable in names:
         if not variable.isidentifier() or keyword.iskeyword(variable):
             raise UsageError(f"{variable!r} is not a valid variable name")
-    twice = next((variable for variable in names if variable != "_" and names.count(variable) > 1), None)
-    if twice is not None:
-        raise UsageError(f"{name}: duplicate name {twice!r}")
+    duplicate = next((variable for variable in names if variable != "_" and names.count(variable) > 1), None)
+    if duplicate is not None:
+        raise UsageError(f"{name}: duplicate name {duplicate!r}")
     return tuple(names)
 
 
@@ -42,7 +42,7 @@ def _encoding(text: str, name: str) -> str:
     from pipemagic.frames.files import is_encoding
 
     if not is_encoding(text):
-        raise UsageError(f"{name}: unknown encoding {text!r}", hint="write utf-8-sig, latin-1 or another of Python's")
+        raise UsageError(f"{name}: unknown encoding {text!r}", hint="use utf-8-sig, latin-1 or another Python encoding")
     return text
 
 
@@ -86,7 +86,7 @@ RESULTS = (
     ),
     Option("--type", "the type of the returned table", "TYPE", choices=("pandas", "polars", "arrow")),
     Option("--to-csv", "write the last result to this CSV file instead of showing it", "FILE"),
-    Option("--excel", "with --to-csv: begin the file with a byte order mark, so that Excel shows all letters"),
+    Option("--excel", "with --to-csv: begin the file with a byte order mark, so that Excel reads it as UTF-8"),
     Option("--encoding", "with --to-csv: write the file in this encoding; by default utf-8", "NAME", type=_encoding),
     Option(
         "--to-parquet", "write the last result to this Parquet file instead of showing it (requires pyarrow)", "FILE"
@@ -102,14 +102,14 @@ _OF_A_RUN = {option.flag for option in (*RUNNING, *RESULTS)}
 _OF_A_REPORT = {"--explain", "--dry-run", "--on", "--out"}
 
 _REQUIRED = (("--excel", "--to-csv", "FILE"), ("--encoding", "--to-csv", "FILE"))
-"""A flag, and the flag with a value without which it has no effect."""
+"""A flag, and the flag with a value that it requires."""
 
 _CONFLICTS: tuple[tuple[str, str, set[str]], ...] = (
     ("--explain", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | {"--save", "--dry-run"}),
     ("--dry-run", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | {"--save"}),
     ("--excel", "writes utf-8-sig", {"--encoding"}),
 )
-"""A flag, its effect, and the flags that have no effect together with it."""
+"""A flag, its effect, and the flags that have no effect with it."""
 
 _ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*<<(?!<)")  # name << SELECT ...; no SQL statement starts like this
 
@@ -172,7 +172,7 @@ def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[Sq
     if first.startswith("-"):
         args, first = arguments.leading(line, OPTIONS, usage, _line_variables(line, cell, variables).value)
     if first.startswith("#"):
-        raise UsageError(arguments.NO_COMMENT.format(first.rstrip()))
+        raise arguments.no_comment(first.rstrip())
     if "--" in first:
         _check_comments(first)
     if cell is not None and re.fullmatch(r"\w[\w.-]*", first) and not starts_statement(first):
@@ -205,7 +205,7 @@ def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[Sq
 def add_variable_hint(
     error: PipemagicError, line: str, cell: str | None, variables: Mapping[str, Any]
 ) -> PipemagicError:  # fmt: skip
-    """Return an error about the value of an option; if it is the name of a variable, with the line for its value."""
+    """Return the error; if a rejected value is the name of a variable, with the line that uses its value."""
     if not line.lstrip().startswith("-"):
         return error
     options, _ = arguments.leading_options(line, OPTIONS)
@@ -226,11 +226,11 @@ def _check_comments(first: str) -> None:
     for token in sql.tokens(first):
         flag = token.text.split("=")[0].split()[0] if token.kind == "comment" else ""
         if flag in _FLAGS:
-            raise UsageError(f"{flag} after SQL is a comment; options go before the SQL")
+            raise UsageError(f"{flag} after the SQL is a comment", hint="write options before the SQL")
 
 
 def _check_combinations(args: ParsedArguments) -> None:
-    """Raise UsageError for options of which one would have no effect."""
+    """Raise UsageError if an option would have no effect with the others."""
     flags = [flag for flag in _FLAGS if flag in args.switches or flag in args.values]
     for flag, required, placeholder in _REQUIRED:
         if flag in flags and required not in flags:

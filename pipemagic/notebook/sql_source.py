@@ -1,4 +1,4 @@
-"""The SQL of a cell: its own text, that of a file, or that of a variable (``{query}``); and the values of ``--params``.
+"""Read the SQL of a cell from its text, a file or a variable (``{query}``), and the values of ``--params``.
 
 Elsewhere in a cell ``{name}`` is a quoted name (`pipemagic.session.parameters`).
 """
@@ -32,7 +32,7 @@ _STATEMENT = re.compile(
 
 
 def starts_statement(word: str) -> bool:
-    """Return True if an SQL statement can start with the word."""
+    """Return True if a SQL statement can start with the word."""
     return _STATEMENT.match(word) is not None
 
 

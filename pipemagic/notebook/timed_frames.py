@@ -1,4 +1,4 @@
-"""Display frames with the times of columns whose values are all midnight.
+"""Display frames with times, also in columns that contain only midnights.
 
 pandas shows only the days of such a column. That hides that the stored texts have a time, ``2013-01-01 00:00:00``, and
 that they are not equal to ``2013-01-01`` in SQL.
@@ -13,10 +13,10 @@ from pandas import DataFrame, Series, get_option
 
 
 def with_times(frame: object, timed: Sequence[bool]) -> object:
-    """Return a frame that is displayed with the times of its columns for which ``timed`` is True.
+    """Return a frame that displays times in the columns where ``timed`` is True.
 
-    Return the object itself if pandas displays it so, and if it is not a DataFrame of that many columns. Only the rows
-    that are displayed are looked at.
+    Return the object unchanged if pandas displays the times, or if it is not a DataFrame with that many columns. Only
+    the displayed rows are checked.
     """
     if type(frame) is not DataFrame or len(timed) != frame.shape[1] or frame.empty:
         return frame
@@ -31,7 +31,7 @@ def with_times(frame: object, timed: Sequence[bool]) -> object:
 
 
 def _displayed_rows(count: int) -> list[int]:
-    """Return rows that pandas certainly displays of so many: the first and the last ones."""
+    """Return the positions of rows that pandas always displays of ``count`` rows: the first and the last ones."""
     longest = get_option("display.max_rows")
     if longest == 0:  # as many as the terminal has lines
         return [0]
@@ -51,9 +51,9 @@ def _are_midnights(moments: Series[Any]) -> bool:
 
 
 class FrameWithTimes(DataFrame):
-    """A DataFrame that is displayed with the times of the columns with the numbers ``timed``.
+    """A DataFrame that displays times in the columns at the positions ``timed``.
 
-    It is a DataFrame with its values for formatters that do not display it as text or HTML.
+    For formatters other than text and HTML it is an ordinary DataFrame.
     """
 
     _metadata: ClassVar = ["timed"]  # it is no column
@@ -68,7 +68,7 @@ class FrameWithTimes(DataFrame):
         return [str if at in self.timed else None for at in range(self.shape[1])]
 
     def info(self, *args: Any, **options: Any) -> None:
-        """Describe the frame under the name of its type."""
+        """Describe the frame as a DataFrame."""
         DataFrame(self, copy=False).info(*args, **options)
 
     def to_string(self, *args: Any, **options: Any) -> Any:
@@ -76,7 +76,7 @@ class FrameWithTimes(DataFrame):
         return super().to_string(*args, **{"formatters": self._formatters, **options})
 
     def _repr_html_(self) -> str | None:
-        """Return what DataFrame returns, which passes no formatters."""
+        """Return the HTML of a DataFrame, with the formatters that `DataFrame._repr_html_` does not pass."""
         if not get_option("display.notebook_repr_html"):
             return None
         if get_option("display.large_repr") == "info":

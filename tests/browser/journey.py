@@ -194,13 +194,13 @@ class Visitor:
         selector = self.field("Organization")
         expect(selector.locator("option")).to_have_count(2)
         self.hands.choose(selector, "club (Club)")
-        self.expect_status("Organization club (embedded service). The connections stay as they are:")
+        self.expect_status("Using organization club (embedded service). The connections stay as they are:")
         self.expect_text("No group exists yet.")
         if isinstance(self.hands, Keyboard):
             expect(selector).to_be_focused()
         self.album.take("other-organization")
         self.hands.choose(selector, "local")
-        self.expect_status("Organization local (embedded service).")
+        self.expect_status("Using organization local (embedded service).")
         expect(self.panel.get_by_role("table", name="Databases")).to_contain_text("flights")
 
     def change_connections(self) -> None:
@@ -235,7 +235,7 @@ class Visitor:
             if committed.is_visible():
                 break
             self.hands.press(lost)  # it took too long
-            self.expect_status("Lost transaction discarded.")
+            self.expect_status("Discarded the lost transaction.")
         self.expect_status("Committed")
         self.album.take("committed")
         self.hands.run(COUNT)
@@ -272,7 +272,7 @@ class Visitor:
         self.hands.enter(PANEL)
         self.hands.press(self.titled("Roll back flights").or_(self.titled("Discard flights")).first)
         self.expect_status(
-            re.compile("Rolled back 1 statement|Lost transaction discarded|already rolled the transaction back")
+            re.compile("Rolled back 1 statement|Discarded the lost transaction|already rolled back the transaction")
         )
         self.album.take("rolled-back")
         self.hands.run(COUNT)

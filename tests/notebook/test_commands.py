@@ -27,7 +27,7 @@ def test_connect_without_a_target_creates_a_database_once(shell, local_service):
 
 
 def test_create_a_group_and_a_database(embedded):
-    assert embedded("%pipedb organization").lines == ["Organization local (embedded service)."]
+    assert embedded("%pipedb organization").lines == ["Using organization local (embedded service)."]
     assert "ams" in embedded("%pipedb locations").value["location"].tolist()
     for flag in ("", " --if-not-exists"):
         assert embedded(f"%pipedb create-group edge --location ams{flag}").lines == ["Group edge is in ams."]
@@ -43,8 +43,8 @@ def test_create_a_group_and_a_database(embedded):
         "database": ["flights", "main"], "group": ["edge", "default"], "status": ["ok", "ok"],
     }  # fmt: skip
     assert embedded("%pipedb connect flights").lines == ["Connected to flights (embedded service)."]
-    assert embedded("%pipedb overages on").lines == ["Overages of organization local are on."]
-    assert embedded("%pipedb overages off").lines == ["Overages of organization local are off."]
+    assert embedded("%pipedb overages on").lines == ["Overages are on for organization local."]
+    assert embedded("%pipedb overages off").lines == ["Overages are off for organization local."]
 
 
 def test_if_not_exists_reports_a_file_that_was_not_loaded(embedded, tmp_path):
@@ -87,7 +87,7 @@ def test_a_dump_that_cannot_be_restored_makes_no_database(embedded, tmp_path):
     start = "%pipedb create-database family --group default --from-dump"
     (tmp_path / "bad.sql").write_text("CREATE TABLE x (a);\nINSERT INTO x VALUES (1, 2);")
     assert "statement 2: table x has 1 columns but 2 values" in embedded.fails(f"{start} '{tmp_path / 'bad.sql'}'").out
-    assert ": No such file" in embedded.fails(f"{start} '{tmp_path / 'no.sql'}'").out
+    assert f"cannot read {tmp_path / 'no.sql'}: No such file" in embedded.fails(f"{start} '{tmp_path / 'no.sql'}'").out
     with closing(sqlite3.connect(tmp_path / "a.db")) as database:
         database.execute("CREATE TABLE t (a)")
     assert embedded.fails(f"{start} '{tmp_path / 'a.db'}'").error.hint == "use --from-file"
@@ -192,10 +192,10 @@ def test_load_errors(db):
 @pytest.mark.parametrize(
     ("line", "lines"),
     [
-        ("%pipedb conect", ["unknown subcommand 'conect'", "did you mean connect?"]),
-        ("%pipedb disconnect", ["unknown subcommand 'disconnect'", "did you mean close?"]),
-        ("%pipedb xyzzy", ["unknown subcommand 'xyzzy'", "%pipedb help lists the subcommands"]),
-        ("%pipedb help xyzzy", ["no help for 'xyzzy'", "%pipedb help lists subcommands, topics and pages"]),
+        ("%pipedb conect", ["unknown command 'conect'", "did you mean connect?"]),
+        ("%pipedb disconnect", ["unknown command 'disconnect'", "did you mean close?"]),
+        ("%pipedb xyzzy", ["unknown command 'xyzzy'", "%pipedb help --all lists all commands"]),
+        ("%pipedb help xyzzy", ["no help for 'xyzzy'", "%pipedb help --all lists all commands, topics and pages"]),
         ("%pipedb help export", ["no help for 'export'", "%%sql --to-csv FILE"]),
         ("%pipedb load f --nosuch", ["unknown option --nosuch", "%pipedb help load lists the options"]),
         ("%%sql --nosuch\nSELECT 1", ["unknown option --nosuch", "%pipedb help sql lists the options"]),

@@ -196,7 +196,7 @@ def test_columns_are_listed_with_their_types(known, cell, types):
 def test_subcommands_options_and_topics_are_listed_with_their_descriptions(known):
     assert described(known, "%%sql --atom|") == {"--atomic": "option: apply all statements or none, in one round trip"}
     assert described(known, "%pipedb connec|")["connect"] == (
-        "subcommand: Connect to a database and make it the current one"
+        "command: Connect to a database and make it the current one"
     )
     assert described(known, "%pipedb connect --read|")["--read-only"].startswith("option: ")
     assert described(known, "%pipedb help tok|")["tokens"].startswith("topic: ")

@@ -65,7 +65,7 @@ def test_profile_is_one_round_trip_once_the_schema_is_known(db):
     assert [column.name for column in db("%pipedb profile city").value.columns] == ["name", "mayor"]
 
 
-ONLY_CELLS = "the table is temporary or not committed: query it with %%sql"
+ONLY_CELLS = "the table is temporary or not committed yet; query it with %%sql"
 
 
 def test_uncommitted_tables(db):
@@ -310,7 +310,7 @@ def test_a_condition_with_a_string_like_an_address_is_accepted(db, condition):
 
 def test_invalid_rules(db):
     for words, told in {
-        "": "no rule to check\nHint: add --not-null",
+        "": "no rules to check\nHint: add --not-null",
         "--range id": "invalid --range id",
         "--references id=other": "invalid --references id=other",
         "--unique ,": "--unique requires at least one name",

@@ -162,7 +162,7 @@ def test_a_reload_takes_the_magics_back_from_an_extension_loaded_later(plain_she
     plain_shell("%load_ext pipemagic")
     plain_shell(OTHER)
     reloaded = plain_shell("%reload_ext pipemagic")
-    assert reloaded.err.startswith("pipemagic replaces %%sql and %sql of __main__")
+    assert reloaded.err.startswith("pipemagic replaces %%sql and %sql from __main__")
     assert plain_shell.fails("%sql x").error is not None
     plain_shell("%unload_ext pipemagic")
     assert plain_shell("%sql x").value == "the other one"
@@ -171,7 +171,7 @@ def test_a_reload_takes_the_magics_back_from_an_extension_loaded_later(plain_she
 def test_magics_of_another_extension_are_replaced_with_a_warning_and_restored(plain_shell):
     plain_shell(OTHER)
     cell = plain_shell("%load_ext pipemagic")
-    warning = "pipemagic replaces %%sql and %sql of __main__; %unload_ext pipemagic restores them."
+    warning = "pipemagic replaces %%sql and %sql from __main__; %unload_ext pipemagic restores them."
     assert cell.err.splitlines() == [warning]
     assert plain_shell.fails("%sql SELECT 1").error is not None
     plain_shell("%unload_ext pipemagic")

@@ -326,7 +326,8 @@ def test_a_report_is_written_to_the_file(connected, tmp_path):
 
 
 def test_an_unknown_option_is_named(shell):
-    assert "has no option --tabel; its options are --table, --schema" in shell.fails("%sqlcmd columns --tabel x").out
+    failed = shell.fails("%sqlcmd columns --tabel x")
+    assert "has no option --tabel\nHint: its options are --table, --schema" in failed.out
 
 
 # -- which extension has the names
@@ -369,7 +370,7 @@ def test_sqlcmd_of_an_extension_loaded_earlier_is_kept(plain_shell):
 def test_a_missing_table_suggests_loading_a_frame_of_that_name(connected, statement):
     connected("more = flights")
     cell = connected.fails(statement)
-    assert "more is a DataFrame of the notebook; load it:" in cell.out
+    assert "more is a DataFrame in the notebook; load it:" in cell.out
     assert "%pipedb tables lists" not in cell.out
     follow(connected, cell)
     connected(statement)
@@ -397,4 +398,4 @@ def test_what_cannot_be_loaded_is_not_suggested(connected):
     connected.names["birds"] = polars.LazyFrame({"a": [1]})
     connected.names["towns"] = pandas.Series([1], name="a")
     for name in ("birds", "towns"):
-        assert "of the notebook" not in connected.fails(f"%sql SELECT * FROM {name}").out
+        assert "in the notebook; load it" not in connected.fails(f"%sql SELECT * FROM {name}").out

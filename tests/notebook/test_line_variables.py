@@ -84,13 +84,13 @@ def test_a_value_that_no_argument_can_have(magic, argument):
     line = line_with(magic, argument, "{given}")
     for variables, message in [
         ({}, r"\{given\}: name 'given' is not defined"),
-        ({"given": pd.DataFrame()}, r"\{given\} must be a str, an int or a path, and given is a DataFrame"),
-        ({"given": None}, "given is None"),
-        ({"given": 1.5}, "given is a float"),
-        ({"given": True}, "given is a bool"),
-        ({"given": np.bool_(True)}, "given is a bool"),
-        ({"given": b"a"}, "given is a bytes"),
-        ({"given": 10**9999}, "given is an int"),
+        ({"given": pd.DataFrame()}, r"\{given\} must be a str, an int or a path, not a DataFrame"),
+        ({"given": None}, "a path, not None"),
+        ({"given": 1.5}, "a path, not a float"),
+        ({"given": True}, "a path, not a bool"),
+        ({"given": np.bool_(True)}, "a path, not a bool"),
+        ({"given": b"a"}, "a path, not a bytes"),
+        ({"given": 10**9999}, "a path, not an int"),
         ({"given": ""}, r"\{given\} is empty: given is ''"),
         ({"given": " \n"}, r"\{given\} is empty"),
     ]:
@@ -115,7 +115,7 @@ def test_what_only_looks_like_a_value_is_no_name(magic, argument):
         if argument.own_braces:
             parsed(magic, line, DEFAULTS)  # its own syntax
         else:
-            with pytest.raises(UsageError, match=r"in braces|a whole word|not closed|not replace|the name alone"):
+            with pytest.raises(UsageError, match=r"in braces|a word of its own|unclosed|not expand|the name alone"):
                 parsed(magic, line, DEFAULTS)
 
 
@@ -172,8 +172,8 @@ def test_tables_and_files_have_the_names_in_variables(notebook, tmp_path):
 @pytest.mark.parametrize(
     ("option", "message"),
     [("sep={marks}", "did you mean {mark}?"), ("sep={frame}", "{frame} must be a str, an int or a path"),
-     ("names={listed}", "and listed is a list\n"), ("sep='{mark}'", "sep cannot be '{mark}'"),
-     ("sep = {half}", "and half is a float\n"), ("sep={empty}", "{empty} is empty"),
+     ("names={listed}", "a path, not a list\n"), ("sep='{mark}'", "sep cannot be '{mark}'"),
+     ("sep = {half}", "a path, not a float\n"), ("sep={empty}", "{empty} is empty"),
      ("names=[{mark}]", "the value of names must be a Python literal")],
 )  # fmt: skip
 def test_an_option_of_a_reader(notebook, tmp_path, option, message):
@@ -219,7 +219,7 @@ def test_a_list_of_columns_is_one_word(notebook):
     notebook("%pipedb load frame --table t --upsert {keys}")
     failed = notebook.fails("%pipedb load frame --table t --upsert {listed}")
     assert failed.out == (
-        "USAGE: {listed} must be a str, an int or a path, and listed is a list\n"
+        "USAGE: {listed} must be a str, an int or a path, not a list\n"
         "Hint: upsert = ','.join(listed)\n%pipedb load frame --table t --upsert {upsert}\n"
     )
     notebook(failed.error.hint)
@@ -233,7 +233,7 @@ LINES = [
     ("%pipedb load frame --table $table", "%pipedb load frame --table {table}"),
     ("%pipedb load frame --table=:table", "%pipedb load frame --table={table}"),
     ("%pipedb load frame --table '{ table }'", "table1 = f'{ table }'\n%pipedb load frame --table {table1}"),
-    ("%pipedb {url}", "the name of a database: %pipedb connect {url}"),
+    ("%pipedb {url}", "address or database, write %pipedb connect {url}"),
     ("%pipedb load $frame --table x", "%pipedb load frame --table x"),
     ("%pipedb load {frame} --table x", "write the name without braces:\n%pipedb load frame --table x"),
     ("%sql --params {values} SELECT :x", "write the name without braces:\n%sql --params values SELECT :x"),

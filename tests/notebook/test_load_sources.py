@@ -42,7 +42,7 @@ def lines_to_type(cell):
 def test_a_frame_of_each_kind_is_suggested_and_loaded(db, expression, kind):
     db(f"{SETUP}\nsales = {expression}")
     refused = db.fails("%sql SELECT * FROM sales").out
-    assert f"sales is {kind} of the notebook; load it:\n%pipedb load sales --table sales" in refused
+    assert f"sales is {kind} in the notebook; load it:\n%pipedb load sales --table sales" in refused
     assert db("%pipedb load sales --table sales").lines[0].startswith("Loaded 2 rows and 3 columns into sales")
     back = db("%sql SELECT * FROM sales").value
     assert back["n"].tolist() == [2**53 + 1, pd.NA]
@@ -170,7 +170,8 @@ def test_the_lines_import_what_the_notebook_has_not_imported(db):
 def test_the_lines_for_an_expression_work(db, expression, new):
     db("import pandas as pd\nf = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']}); g3 = f")
     refused = db.fails(f"%pipedb load {expression} --table t --replace")
-    assert f"{expression} is an expression, and load takes a variable\nHint: assign it to one:" in refused.out
+    message = f"load requires a variable or a file, not the expression {expression}"
+    assert f"{message}\nHint: assign it to a variable first:" in refused.out
     assert lines_to_type(refused) == f"{new} = {expression}\n%pipedb load {new} --table t --replace"
     assert db(lines_to_type(refused)).lines[0].startswith("Loaded ")
 
@@ -178,7 +179,7 @@ def test_the_lines_for_an_expression_work(db, expression, new):
 def test_an_expression_with_a_password_is_not_repeated(db):
     refused = db.fails("%pipedb load pd.read_sql('SELECT 1', 'postgresql://me:secret@host/db') --table t")
     assert "secret" not in refused.out
-    assert "assign the expression to a variable" in refused.out
+    assert "assign it to a variable first" in refused.out
 
 
 # -- files
@@ -271,13 +272,13 @@ def test_options_of_the_reader_follow_two_dashes(folder):
         in folder.fails("%pipedb load flights.csv --table x -- storage_options={}").out
     )
     for text, message in (
-        ("", "-- requires an option of the reader, as in -- sep=';'"),
-        (" ';'", "-- takes options of the reader as name=value, as in -- sep=';', not \"';'\""),
+        ("", "-- requires an option for the reader, as in -- sep=';'"),
+        (" ';'", "options after -- must be name=value, as in -- sep=';', not \"';'\""),
     ):
         assert message in folder.fails(f"%pipedb load flights.csv --table x --{text}").out
     folder("import pandas\nframe = pandas.DataFrame({'a': [1]})")
     refused = folder.fails("%pipedb load frame --table x -- sep=';'").out
-    assert "the options after -- are for files, and frame is a variable" in refused
+    assert "options after -- apply to files, but frame is a variable" in refused
     assert "unknown option --" in folder.fails("%pipedb copy flights --to db -- sep=';'").out
 
 

@@ -39,7 +39,7 @@ def test_types(db):
     ("options", "message"),
     [
         ("--append --upsert n", "--append and --upsert cannot be used together"),
-        ("--types n", "--types takes column=TYPE,..., not 'n'"),
+        ("--types n", "--types must be column=TYPE,..., not 'n'"),
         ("--types n=TEXT,", "the list has an empty item\nHint: write --types n=TEXT"),
         ("--upsert ,", "--upsert requires at least one name"),
     ],
@@ -68,7 +68,7 @@ def test_names_that_the_list_of_types_would_hide_are_in_quotes(db):
 def test_a_replaced_table_with_constraints_keeps_its_types_and_the_line_says_so(db):
     db(FRAME)
     db("%sql CREATE TABLE T (n BIGINT PRIMARY KEY, 'from' VARCHAR(9))")
-    kept = ", which keeps its declared types (it has constraints)."
+    kept = ", which keeps its declared types because it has constraints."
     assert db("%pipedb load flights --table t --replace").lines == [f"Loaded 2 rows and 2 columns into T{kept}"]
     db("%config PipeMagic.quiet = True")
     assert db("%pipedb load flights --table t --replace").lines == ["Loaded 2 rows and 2 columns into T."]

@@ -22,7 +22,7 @@ REFUSED = [
     ("--excel", "--excel requires --to-csv FILE"),
     ("--to-parquet x --encoding utf-8-sig", "--encoding requires --to-csv FILE"),
     ("--to-csv x --excel --encoding latin-1", "--excel writes utf-8-sig; --encoding would have no effect"),
-    ("--to-csv x --encoding utf-99", "--encoding: unknown encoding 'utf-99'\nHint: write utf-8-sig"),
+    ("--to-csv x --encoding utf-99", "--encoding: unknown encoding 'utf-99'\nHint: use utf-8-sig"),
     ("--to-csv x --encoding hex", "--encoding: unknown encoding 'hex'"),
     ("--explain --to-csv x --excel", "--explain runs nothing; --to-csv, --excel would have no effect"),
     ("--to-csv x --to-parquet ./x", "name the same file"),
@@ -44,7 +44,7 @@ def test_an_option_after_the_sql_is_refused(shell):
     for line in ("%sql SELECT 1 --limit 2", "%sql SELECT 1 --explain", "%%sql SELECT 1 --on=x\n+ 1"):
         failed = shell.fails(line)
         assert isinstance(failed.error, UsageError)
-        assert "options go before the SQL" in failed.out
+        assert "Hint: write options before the SQL" in failed.out
 
 
 def test_comments_and_strings_are_not_options(db):
@@ -55,7 +55,7 @@ def test_comments_and_strings_are_not_options(db):
 
 def test_out_wins_over_a_name_in_a_comment(db):
     cell = db("%%sql -o a\n-- name: a\nSELECT 1 AS x;\nSELECT 2 AS x")
-    assert "`-- name: a` stores nothing, because --out a names the same variable: use another name." in cell.lines
+    assert "`-- name: a` stores nothing, because --out a names the same variable; use another name." in cell.lines
     assert db.names["a"]["x"].tolist() == [2]
     assert db("%%sql -o a\n-- name: a\nSELECT 3 AS x").lines == []
     assert db.names["a"]["x"].tolist() == [3]

@@ -51,11 +51,11 @@ def test_suspend_and_resume(embedded):
     embedded("%pipedb connect flights\n%sql CREATE TABLE t (a)")
     cell = embedded.fails("%pipedb suspend-database flights")
     assert isinstance(cell.error, ConfirmError)
-    assert "ends all statements and open transactions on the database flights, of all users" in cell.out
+    assert "ends all statements and open transactions on the database flights, for all users" in cell.out
     assert embedded("%pipedb databases").value["status"].tolist() == ["ok", "ok"]
     embedded("%sql BEGIN\n%sql INSERT INTO t VALUES (1)")
     assert embedded("%pipedb suspend-database flights --confirm").lines == [
-        "Suspended database flights: what ran on it has ended, and nothing runs until it is resumed."
+        "Suspended database flights. Its statements were stopped, and new ones are refused until it is resumed."
     ]
     assert embedded("%pipedb databases").value["status"].tolist() == ["suspended", "ok"]
     cell = embedded.fails("%sql COMMIT")
@@ -208,7 +208,7 @@ def test_organizations_and_usage(embedded):
         "organization": ["local"], "name": ["local"], "type": ["personal"], "current": [True],
     }  # fmt: skip
     cell = embedded("%pipedb usage")
-    assert cell.lines == ["Organization local, plan self-hosted."]
+    assert cell.lines == ["Organization local is on plan self-hosted."]
     frame = cell.value.set_index("resource")
     assert frame["used"][["databases", "groups", "locations"]].tolist() == [2, 2, 3]
     assert frame["limit"].isna().all()

@@ -83,7 +83,7 @@ def test_a_plot_is_a_picture_with_text_on_how_to_save_it(db, tmp_path):
         assert db(f"%pipedb plot histogram f --x a --to {tmp_path / name}").lines == [f"Wrote {tmp_path / name}."]
         assert (tmp_path / name).read_bytes().startswith(start)
     assert "use a name that ends in .png, .svg or .pdf" in db.fails("%pipedb plot histogram f --x a --to f.doc").out
-    assert "no/f.png: No such file" in db.fails("%pipedb plot histogram f --x a --to no/f.png").out
+    assert "cannot write no/f.png: No such file" in db.fails("%pipedb plot histogram f --x a --to no/f.png").out
 
 
 def test_invalid_options_and_columns_of_a_plot(db):

@@ -131,7 +131,7 @@ def test_a_comment_never_replaces_a_module_a_function_or_a_class(db):
     text = ";\n".join(f"-- name: {name}\nSELECT 1 AS x" for name in RESERVED)
     cell = db(f"%%sql\n{text}")
     assert cell.lines[: len(RESERVED)] == [
-        f"`-- name: {name}` stores nothing, because {reason}: use another name." for name, reason in RESERVED.items()
+        f"`-- name: {name}` stores nothing, because {reason}; use another name." for name, reason in RESERVED.items()
     ]
     unchanged = RESERVED.keys() - {"_1", "_oh"}  # IPython itself fills these
     assert {name: db.names.get(name) for name in unchanged} == {name: before[name] for name in unchanged}

@@ -19,7 +19,7 @@ REPORT = "%sql SELECT :since AS since"
 LATER = "open('later', 'w').close()"
 
 WRONG_LINES = {
-    "%pipedb lod x": ("UsageError", "USAGE: unknown subcommand 'lod'"),
+    "%pipedb lod x": ("UsageError", "USAGE: unknown command 'lod'"),
     "%sql SELEC 1": ("StatementError", 'SQL_PARSE_ERROR: near "SELEC": syntax error'),
     "%%sql --nosuch\nSELECT 1": ("UsageError", "USAGE: unknown option --nosuch"),
 }

@@ -41,7 +41,7 @@ def test_where_nobody_can_be_asked_the_error_names_the_variables(shell, sqld_dat
 
 def test_nobody_is_asked_from_a_thread_of_a_panel(monkeypatch):
     monkeypatch.setattr(getpass, "getpass", lambda _: pytest.fail("the channel for questions belongs to cells"))
-    message = "x requires a token, and input is not possible"
+    message = "x requires a token, but input is not possible"
     with ThreadPoolExecutor(1) as threads, pytest.raises(SessionError, match=message):
         threads.submit(ask_token, "x").result()
 

@@ -91,7 +91,7 @@ def test_status_asks_the_server_and_the_next_cell_reports_the_loss(db, limited):
     failed = db.fails("%sql INSERT INTO n VALUES (3)")
     assert isinstance(failed.error, TransactionLost)
     assert "Undone:\n  BEGIN\n  INSERT INTO n VALUES (2)" in failed.out
-    assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
+    assert db("%pipedb rollback").lines == ["Discarded the lost transaction."]
     assert limited.numbers == [1]
 
 
@@ -102,7 +102,7 @@ def test_a_commit_of_a_lost_transaction_says_so(db, limited):
     failed = db.fails("%sql COMMIT")
     assert isinstance(failed.error, TransactionLost)
     assert "%pipedb retry reruns the undone statements, all or nothing" in failed.out
-    assert db("%pipedb rollback").lines == ["The server had already rolled the transaction back."]
+    assert db("%pipedb rollback").lines == ["The server had already rolled back the transaction."]
     assert limited.numbers == [1]
 
 

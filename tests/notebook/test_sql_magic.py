@@ -119,7 +119,7 @@ def test_a_column_of_mixed_types_is_reported_once(db):
         ("%%sql --quit\nSELECT 1", "unknown option --quit\n"),
         ("%sql", "no SQL to run"),
         ("%%sql main\nSELECT 1", "main is not SQL\n"),
-        ("%%sql sqlite://\nSELECT 1", "%%sql accepts no address"),
+        ("%%sql sqlite://\nSELECT 1", "%%sql does not accept an address"),
         ("%%sql -o 1x\nSELECT 1", "'1x' is not a valid variable name"),
         ("%sql -o a b << SELECT 1", "--out a and b << both name a variable"),
     ],
@@ -152,4 +152,4 @@ def test_without_a_connection_the_error_shows_how_to_connect(shell):
     ],
 )
 def test_a_magic_line_takes_no_comments(db, cell, comment):
-    assert f"a magic line takes no comments: remove {comment}" in db.fails(cell).out
+    assert f"comments are not allowed on a magic line\nHint: remove {comment}" in db.fails(cell).out

@@ -203,6 +203,6 @@ def test_the_address_and_the_token_of_a_database_of_the_embedded_service(shell, 
     monkeypatch.chdir(tmp_path)
     shell("%pipedb connect\n%sql CREATE TABLE t AS SELECT 7 AS a")
     _, address, token = shell("%pipedb status").lines[1:]
-    shell(token.removeprefix("A token for them: "))
+    shell(token.removeprefix("Token for other programs: "))
     with Database(address.removeprefix("Address for other programs: "), (tmp_path / "main.token").read_text()) as other:
         assert other.execute("SELECT a FROM t").rows == [(7,)]

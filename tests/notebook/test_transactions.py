@@ -68,7 +68,7 @@ def test_a_rollback_by_a_trigger_can_be_retried(db):
     assert "nothing to rerun on db" in db.fails("%pipedb retry").out
     db("%sql BEGIN")
     db.fails("%sql INSERT INTO t VALUES (-1)")
-    assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
+    assert db("%pipedb rollback").lines == ["Discarded the lost transaction."]
 
 
 def minutes_later(connection, *, ended=True):
@@ -92,7 +92,7 @@ def test_status_minutes_after_the_last_cell_of_a_transaction(db):
     minutes_later(connection_of(db))
     line = db("%pipedb status").lines[0]
     assert line.endswith(f"no server-side connection{WAYS_ON}")
-    assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
+    assert db("%pipedb rollback").lines == ["Discarded the lost transaction."]
     assert db("%pipedb status").lines[0].endswith("; no transaction")
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
 
@@ -134,7 +134,7 @@ def test_a_rollback_minutes_after_the_last_cell_of_a_transaction(db):
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
     db("%sql BEGIN; INSERT INTO t VALUES (1)")
     minutes_later(connection_of(db))
-    assert db("%pipedb rollback").lines == ["The server had already rolled the transaction back."]
+    assert db("%pipedb rollback").lines == ["The server had already rolled back the transaction."]
     db("%sql BEGIN; INSERT INTO t VALUES (1)")
     minutes_later(connection_of(db))
     db("%sql ROLLBACK; INSERT INTO t VALUES (2)")
@@ -164,7 +164,7 @@ def test_status_names_the_connection_of_a_lost_transaction(db):
     db(f"%pipedb connect {connection_of(db).database.url} --as other --token-env DB_TOKEN")
     line = db("%pipedb status --on db").lines[0]
     assert line.endswith(": %pipedb retry --on db reruns its statements, %pipedb rollback --on db discards it")
-    assert db("%pipedb rollback --on db").lines == ["Lost transaction discarded."]
+    assert db("%pipedb rollback --on db").lines == ["Discarded the lost transaction."]
 
 
 def test_commit_minutes_after_the_last_cell_of_a_transaction(db):
@@ -182,7 +182,7 @@ def test_status_shows_keep_alive(db):
     db("%pipedb connect db --keep-alive 10m")
     db("%sql SELECT 1")
     line = db("%pipedb status").lines[0]
-    assert re.search(r"; no transaction; kept alive for (10 min|9 min 59 s) more without a cell$", line)
+    assert re.search(r"; no transaction; kept alive for another (10 min|9 min 59 s) if no cell runs$", line)
     assert (
         "--keep-alive: 'soon' is not a duration\nHint: write 90s, 10m or 1h"
         in db.fails("%pipedb connect db --keep-alive soon").out
@@ -193,7 +193,8 @@ def test_status_shows_keep_alive(db):
 def test_status_says_why_a_connection_with_temporary_tables_is_kept_alive(db):
     db("%sql CREATE TEMP TABLE basket (item)")
     line = db("%pipedb status").lines[0]
-    assert re.search(r"; kept alive for (1 h|59 min 59 s) more without a cell, because it has temporary tables$", line)
+    kept = r"; kept alive for another (1 h|59 min 59 s) if no cell runs, because it has temporary tables$"
+    assert re.search(kept, line)
     db("%pipedb connect db --keep-alive off")
     db("%sql SELECT * FROM basket")
     assert db("%pipedb status").lines[0].endswith("; no transaction")

@@ -1,4 +1,4 @@
-"""Run the subcommands of %pipedb."""
+"""Run the commands of %pipedb."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUPS = (
 )  # fmt: skip
 
 COMMANDS: dict[str, Command] = {command.name: command for group in GROUPS for command in group.commands}
-"""All subcommands except ``help``."""
+"""All commands except ``help``."""
 
 DAILY = (
     "connect", "use", "close", "status", "panel", "tables", "columns", "schema", "load", "profile", "plot", "rules",
@@ -27,7 +27,7 @@ DAILY = (
 
 
 def run(line: str, context: CommandContext) -> object:
-    """Run a line of %pipedb; raise UsageError for an unknown subcommand."""
+    """Run a line of %pipedb; raise UsageError for an unknown command."""
     name, _, rest = line.strip().partition(" ")
     if name in ("", "help", "--help", "-h"):
         show_help(_topic(rest.strip(), context), GROUPS, DAILY)
@@ -40,17 +40,17 @@ def run(line: str, context: CommandContext) -> object:
         from pipemagic.client.address import is_address  # not needed for completion
 
         if is_address(name):
-            raise UsageError("an address is not a command", hint="%pipedb connect ADDRESS")
+            raise UsageError("expected a command, not an address", hint="to connect, write %pipedb connect ADDRESS")
         if variable := name_in_braces(name):
-            hint = f"for an address or the name of a database: %pipedb connect {{{variable}}}"
-            raise UsageError(f"{{{variable}}} requires a command", hint=hint)
-        hint = instead_of(name, "subcommand", [*COMMANDS, "help"]) or "%pipedb help lists the subcommands"
-        raise UsageError(f"unknown subcommand {name[:40]!r}", hint=hint)
+            hint = f"to connect to that address or database, write %pipedb connect {{{variable}}}"
+            raise UsageError(f"expected a command, not {{{variable}}}", hint=hint)
+        hint = instead_of(name, "subcommand", [*COMMANDS, "help"]) or "%pipedb help --all lists all commands"
+        raise UsageError(f"unknown command {name[:40]!r}", hint=hint)
     return command(rest, context)
 
 
 def _topic(text: str, context: CommandContext) -> str:
-    """Return what the help is about; the name of a topic or page may be in a variable."""
+    """Return the subject of a help line; the name of a topic or page may be in a variable."""
     if text[:1] not in ("{", "$"):
         return text
     usage = arguments.usage_of("%pipedb help", (TOPIC,), ())

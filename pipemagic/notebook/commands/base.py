@@ -1,4 +1,4 @@
-"""Declare the subcommands of %pipedb."""
+"""Declare the commands of %pipedb."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CommandContext:
-    """One call of a subcommand: the session, the variables, the settings, and the arguments.
+    """One call of a command: the session, the variables, the settings, and the arguments.
 
     ``variables`` are those that the magic sees, in a function also the local ones; ``user_ns`` are those of the
     notebook. ``line`` is the text of the arguments.
@@ -50,12 +50,12 @@ class CommandContext:
 CommandFunction = Callable[[CommandContext], object]
 
 LineCheck = Callable[[str, Mapping[str, Any]], None]
-"""Raises UsageError for a line of arguments, before it is parsed; the second parameter is the variables."""
+"""Raises UsageError for a line before it is parsed. The second parameter has the variables."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand. ``run`` prints its lines and returns the value of the magic.
+    """A command. ``run`` prints its lines and returns the value of the magic.
 
     The docstring of ``run`` is the help: its first line, and examples below it.
     """
@@ -72,7 +72,7 @@ class Command:
 
     @property
     def help(self) -> str:
-        """The description in one line, without a full stop."""
+        """The description in one line, without a period."""
         return self._doc[0].removesuffix(".")
 
     @property
@@ -104,7 +104,7 @@ class Command:
 
 
 class CommandGroup:
-    """The subcommands under one heading of the help."""
+    """The commands under one heading of the help."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -113,7 +113,7 @@ class CommandGroup:
     def command(
         self, *accepted: Positional | Option, check: LineCheck | None = None
     ) -> Callable[[CommandFunction], CommandFunction]:
-        """Decorate the function of a subcommand that accepts these arguments."""
+        """Decorate the function of a command that accepts these arguments."""
         positionals = tuple(argument for argument in accepted if isinstance(argument, Positional))
         options = tuple(argument for argument in accepted if isinstance(argument, Option))
 
@@ -125,7 +125,7 @@ class CommandGroup:
 
 
 def check_confirmed(context: CommandContext, effect: str) -> None:
-    """Raise ConfirmError if the line has no ``--confirm``; ``effect`` is what the command does."""
+    """Raise ConfirmError if the line has no ``--confirm``; ``effect`` says what the command does."""
     if not context.args.on("--confirm"):
         raise ConfirmError(f"this command {effect}; nothing was changed", hint="add --confirm to run it")
 

@@ -50,7 +50,7 @@ def _duration_or_off(text: str, name: str) -> float | None:
     Option("--read-only", "refuse statements that may write"),
     Option(
         "--limits",
-        "with --temporary: relaxed lets transactions and idle connections last until another one waits",
+        "with --temporary: relaxed ends a transaction or an idle connection only if another connection waits",
         "WHICH",
         choices=("exact", "relaxed"),
     ),
@@ -106,7 +106,9 @@ def connections(context: CommandContext) -> DataFrame:
     return frame_of(rows, "connection", "where", "current")
 
 
-@GROUP.command(Positional("NAME", "by default the current connection", optional=True, completes="connection"))
+@GROUP.command(
+    Positional("NAME", "the connection to close; by default the current one", optional=True, completes="connection")
+)
 def close(context: CommandContext) -> None:
     """Close a connection; an open transaction is rolled back.
 
@@ -116,7 +118,7 @@ def close(context: CommandContext) -> None:
     say(outcomes.close(context.session, context.args.get("NAME")))
 
 
-@GROUP.command(Option("--confirm", "required if the service is temporary, since its databases are deleted"))
+@GROUP.command(Option("--confirm", "required for a temporary service, because its databases are deleted"))
 def stop(context: CommandContext) -> None:
     """Stop the temporary service of this notebook, or the embedded service for all notebooks that use it.
 
@@ -133,8 +135,8 @@ def stop(context: CommandContext) -> None:
 @GROUP.command(
     Option("--save", "save the connection as one of your profiles", "NAME"),
     Option("--delete", "delete one of your profiles", "NAME", completes="profile"),
-    Option("--trust", "allow a profile of the project to send its token to its host", "NAME", completes="profile"),
-    Option("--on", "the connection to save, by default the current one", "NAME"),
+    Option("--trust", "allow a project profile to send its token to its host", "NAME", completes="profile"),
+    Option("--on", "the connection to save; by default the current one", "NAME"),
 )
 def profiles(context: CommandContext) -> DataFrame | None:
     """List the connections defined in configuration files, which contain no secrets.
@@ -167,7 +169,7 @@ def _save(context: CommandContext, name: str) -> None:
     connection = context.connection
     if connection.profile is None:
         raise SessionError(
-            f"{connection.name} cannot be saved: its database is deleted when the notebook ends",
+            f"cannot save {connection.name}: its database is deleted when the kernel stops",
             hint="connect without --temporary to keep a database",
         )
     keeping = connection.keep_alive_thread

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 GROUP = CommandGroup("Data")
 
 SHOWN_TYPES = 12
-"""The most columns whose types are listed because they do not follow from their dtypes."""
+"""Maximum number of columns to list because their types do not follow from their dtypes."""
 
 FILE_TYPES = 100
-"""The most columns whose types are listed for a file."""
+"""Maximum number of columns to list with their types for a file."""
 
-APPEND = Option("--append", "add the rows to the table")
+APPEND = Option("--append", "append the rows to the table")
 _IF_EXISTS: dict[str | None, IfExists] = {"--append": "append", "--replace": "replace", "--upsert": "upsert"}
 
 
@@ -54,7 +54,7 @@ def _column_types(text: str, name: str) -> Mapping[str, str]:
     for part in items(text, name):
         column, equals, declared = part.rpartition("=")
         if not equals or not column.strip() or not declared.strip():
-            raise UsageError(f"{name} takes column=TYPE,..., not {part[:40]!r}")
+            raise UsageError(f"{name} must be column=TYPE,..., not {part[:40]!r}")
         types[sql.unquote(column.strip())] = declared.strip()
     return types
 
@@ -65,17 +65,15 @@ _FRAME = Positional(
     completes="frame|data file",
 )
 _READER = Option(
-    "--", "options of the function of pandas that reads the file", "NAME=VALUE ...", type=reader_options,
+    "--", "options for the pandas function that reads the file", "NAME=VALUE ...", type=reader_options,
     own_braces=True,
 )  # fmt: skip
 _LOAD_OPTIONS = (
     Option("--table", "the table to write to", "TABLE", type=new_table, required=True),
     APPEND,
-    Option("--replace", "replace the rows of the table; its indexes, triggers and views are kept"),
-    Option("--upsert", "update the rows with the same KEY, add the others", "KEY[,KEY]", type=names),
-    Option(
-        "--types", "types of columns of a new table: n=BIGINT,price=DECIMAL(10,2)", "col=TYPE,...", type=_column_types
-    ),
+    Option("--replace", "replace the rows of the table; keep its indexes, triggers and views"),
+    Option("--upsert", "update rows with an existing KEY, insert the others", "KEY[,KEY]", type=names),
+    Option("--types", "column types of a new table: n=BIGINT,price=DECIMAL(10,2)", "col=TYPE,...", type=_column_types),
     ON,
     _READER,
 )
@@ -100,7 +98,7 @@ def load(context: CommandContext) -> None:
     is_file = isinstance(source, Path)
     name = FILE_FRAME if is_file else args["FRAME"]
     if "--" in args.values and not is_file:
-        raise UsageError(f"the options after -- are for files, and {name} is a variable")
+        raise UsageError(f"options after -- apply to files, but {name} is a variable")
     connection = context.connection
     _check_no_transaction(connection, "load")
     frame = _frame(source, args, _reader_options(context))
@@ -135,7 +133,7 @@ def load(context: CommandContext) -> None:
     Option("--to", "the connection to copy to", "NAME", required=True),
     Option("--as", "the name of the copy; by default the name of the table", "NEW", type=new_table),
     APPEND,
-    Option("--replace", "replace the table; its triggers and views are kept"),
+    Option("--replace", "replace the table; keep its triggers and views"),
     ON,
 )
 def copy(context: CommandContext) -> None:
@@ -164,17 +162,17 @@ def _if_exists(args: ParsedArguments) -> IfExists:
 
 
 def _report_written(connection: Connection) -> None:
-    """Notify panels of a written table, and read the schema again for completion: the table may be new."""
+    """Notify panels of the write, and read the schema again for completion, because the table may be new."""
     connection.written.send(connection)
     connection.schema.refresh()
 
 
 def _check_no_transaction(connection: Connection, command: str) -> None:
-    """Raise SessionError if a transaction of the cells is open: the command would wait for its end."""
+    """Raise SessionError if a transaction of the cells is open, because the command would wait for it to end."""
     if connection.transaction is Tx.OPEN:
         raise SessionError(
-            f"a transaction is open on {connection.name}, and {command} would have to wait for its end",
-            hint="COMMIT or ROLLBACK first",
+            f"cannot {command} while a transaction is open on {connection.name}",
+            hint="run COMMIT or ROLLBACK first",
         )
 
 
@@ -183,11 +181,11 @@ _LABELS = {
     "stored": ", with the row labels as column index",
     "dropped": ", without the row labels",
 }
-"""What the line of a load says on row labels without a name."""
+"""The words for an index without a name in the message of a load."""
 
 
 def _line_with(context: CommandContext, source: str) -> str:
-    """Return the line of the call with another source."""
+    """Return the line of the command with another source."""
     line = context.line
     there = next(
         assignment.word for assignment in assign(split(line), [_FRAME], _LOAD_OPTIONS) if assignment.argument is _FRAME
@@ -196,7 +194,7 @@ def _line_with(context: CommandContext, source: str) -> str:
 
 
 def _reader_options(context: CommandContext) -> list[str]:
-    """Return the options of the reader; the value of one may be in a variable: ``sep={mark}``."""
+    """Return the options for the reader, with the values of variables: ``sep={mark}``."""
     options: list[str] = context.args.get("--") or []
     variables = LineVariables(context.line, "%pipedb load", context.variables)
     return [variables.literal(option, _READER) for option in options]
@@ -213,12 +211,12 @@ def _frame(source: object, args: ParsedArguments, options: Sequence[str]) -> Dat
 
 
 def _details(loaded: Load, *, is_file: bool) -> str:
-    """Return the types to list behind the name of the table, and whether it keeps those that it had."""
+    """Return the column types to list after the name of the table, and a note if it keeps its declared types."""
     types, most = (loaded.plan.types, FILE_TYPES) if is_file else (loaded.unexpected_types, SHOWN_TYPES)
     listed = [f"{_shown_name(name)}: {declared or 'no type'}" for name, declared in types[:most]]
     if len(types) > most:
         listed.append(f"and {len(types) - most:,} more")
-    note = ", which keeps its declared types (it has constraints)" if loaded.plan.keeps else ""
+    note = ", which keeps its declared types because it has constraints" if loaded.plan.keeps else ""
     return (f" ({', '.join(listed)})" if listed else "") + note + _LABELS[loaded.labels]
 
 

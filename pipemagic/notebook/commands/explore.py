@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GROUP = CommandGroup("Exploring")
-TABLE = Positional("TABLE", 'the table or view, in quotes if its name contains blanks: "my table"', type=table)
+TABLE = Positional("TABLE", 'the table or view, in quotes if its name contains spaces: "my table"', type=table)
 
 _NAME = r'\s*(?:"(?:[^"]|"")*"|[^",.=][^,.=]*)\s*'
 _NAMES = rf"(?:{_NAME}|\s*)(?:,(?:{_NAME}|\s*))*"  # `names` refuses the empty ones
@@ -56,7 +56,7 @@ def _explain_uncommitted(connection: Connection, *relations: str | None) -> Iter
     except UnknownName as error:
         unseen = next((name for name in relations if name is not None and connection.schema.is_private(name)), None)
         if unseen is not None and repr(unseen) in error.message:
-            raise error.replace(hint="the table is temporary or not committed: query it with %%sql") from None
+            raise error.replace(hint="the table is temporary or not committed yet; query it with %%sql") from None
         raise
 
 
@@ -103,7 +103,7 @@ def _condition(context: CommandContext, cell: Cell) -> Condition:
 
 
 @GROUP.command(
-    Positional("PATTERN", "a part of the name, or a pattern with * and ? for the whole name", optional=True),
+    Positional("PATTERN", "part of a name, or a pattern with * and ? that matches the whole name", optional=True),
     Option("--rows", "count the rows of each table; the server reads every table in full"),
     ON,
 )
@@ -232,7 +232,7 @@ def rules(context: CommandContext) -> None:
     requested = _rules(context, cells)
     if not requested:
         raise UsageError(
-            "no rule to check", hint="add --not-null, --unique, --range, --references, --foreign-keys or --rows"
+            "no rules to check", hint="add --not-null, --unique, --range, --references, --foreign-keys or --rows"
         )
     try:
         with _errors_of_cells(*((context.connection, cell) for cell in cells)):
@@ -277,7 +277,7 @@ def _show_failures(error: RulesError) -> None:
     ),
     Positional(
         "B",
-        "a table, a view or a SELECT to compare with A; by default A on the connection --to",
+        "a table, a view or a SELECT to compare with A; by default A on the --to connection",
         optional=True,
         completes="table",
         own_braces=True,
@@ -285,7 +285,12 @@ def _show_failures(error: RulesError) -> None:
     ON,
     Option("--to", "the connection of B", "NAME", completes="connection"),
     Option("--key", "the columns that identify a row; by default the common primary key", "A,B", type=names),
-    Option("--limit", "the maximum number of rows to show of each kind; by default 10", "N", type=at_least(0)),
+    Option(
+        "--limit",
+        "the maximum number of rows to show for each kind of difference; by default 10",
+        "N",
+        type=at_least(0),
+    ),
 )
 def diff(context: CommandContext) -> Diff:
     """Compare two tables, views or SELECTs: columns, types, rows.
@@ -342,7 +347,7 @@ def _query(connection: Connection, text: str, cell: Cell | None) -> tuple[str, M
 def _renamed(
     text: str, values: Mapping[str, SqlValue], others: Mapping[str, SqlValue]
 ) -> tuple[str, Mapping[str, SqlValue]]:
-    """Return a SELECT without parameters that have another value in ``others``: a date there, with its time here."""
+    """Rename the parameters of a SELECT that have another value in ``others``, such as a date with its time."""
     new = {}
     for name in values:
         new[name] = name
@@ -376,7 +381,7 @@ def diagram(context: CommandContext) -> Diagram | None:
 
     args, file = context.args, context.args.get("--to")
     if file is not None and not file.lower().endswith((".svg", ".mmd")):
-        raise UsageError(f"--to writes SVG or Mermaid: {file} must end with .svg or .mmd")
+        raise UsageError(f"--to must end with .svg or .mmd, not {file!r}")
     schema = context.connection.with_database(read_schema)
     drawn = draw(schema, args.all("TABLE"), columns=args.get("--columns"), limit=args.get("--limit"))
     if file is None:

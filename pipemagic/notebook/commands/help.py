@@ -27,7 +27,7 @@ _HEADING = re.compile(r"^# (.+?): (.+)\n+", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of the help: other names that lead to it, its summary, and its text."""
+    """A topic of the help: its name and aliases, its summary, and its text."""
 
     name: str
     others: tuple[str, ...]
@@ -44,7 +44,7 @@ def topics() -> dict[str, Topic]:
 
 
 def _topics_in(file: str) -> list[Topic]:
-    """Return the topics in a file that is named as ``package:file``."""
+    """Return the topics in a file, which is named as ``package:file``."""
     package, _, file_name = file.partition(":")
     _, *parts = _HEADING.split(files(package).joinpath(file_name).read_text("utf-8"))
     topics = []
@@ -55,13 +55,13 @@ def _topics_in(file: str) -> list[Topic]:
 
 
 def topic_named(name: str) -> Topic | None:
-    """Return the topic with that name or other name, None if there is none."""
+    """Return the topic with that name or alias, or None."""
     name = name.lower()
     return next((topic for topic in topics().values() if name in (topic.name, *topic.others)), None)
 
 
 def show_help(name: str, groups: Sequence[CommandGroup], daily: Sequence[str]) -> None:
-    """Show the help on a command, topic or page; for '' the commands of ``daily`` use, for ``--all`` everything."""
+    """Show help on a command, topic or page; '' shows the ``daily`` commands, ``--all`` everything."""
     commands = {command.name: (command, group) for group in groups for command in group.commands}
     on_code = help_on_code(name)
     topic = None if on_code and name.isupper() else topic_named(name)
@@ -83,7 +83,7 @@ def show_help(name: str, groups: Sequence[CommandGroup], daily: Sequence[str]) -
         refuse_password(name)
         codes = [code for group in error_texts().values() for code in group]
         hint = instead_of(name, "subcommand", [*commands, *topics(), *pages(), *page_words(), *codes])
-        hint = hint or "%pipedb help lists subcommands, topics and pages"
+        hint = hint or f"%pipedb help {ALL} lists all commands, topics and pages"
         raise UsageError(f"no help for {name[:40]!r}", hint=hint)
 
 
@@ -113,7 +113,7 @@ def _everything(groups: Sequence[CommandGroup]) -> str:
 
 
 def command_help(command: Command) -> str:
-    """Return the help on a subcommand: usage, description, arguments, examples."""
+    """Return the help on a command: usage, description, arguments, examples."""
     lines = [command.usage, "", f"{command.help}."]
     if rows := _rows((*command.positionals, *command.options)):
         lines += ["", *rows]

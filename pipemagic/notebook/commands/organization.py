@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 GROUP = CommandGroup("Groups and databases")
 
 RESOURCES = ("rows_read", "rows_written", "storage_bytes", "databases", "groups", "locations", "bytes_synced")
-"""The resources with a usage, in the order of the table."""
+"""The resources in the order of the table of `usage`."""
 
 IF_NOT_EXISTS = Option("--if-not-exists", "succeed if it already exists")
-CONFIRM = Option("--confirm", "required, since this cannot be undone")
+CONFIRM = Option("--confirm", "required, because this cannot be undone")
 GROUP_NAME = Positional("GROUP", "the name of the group")
 DATABASE = Positional("DATABASE", "the name of the database", completes="database")
 
@@ -32,7 +32,7 @@ DATABASE = Positional("DATABASE", "the name of the database", completes="databas
     Option("--token-env", "the environment variable that contains the platform token", "VARIABLE"),
 )
 def organization(context: CommandContext) -> None:
-    """Select the organization for the commands of this group, or show the current one.
+    """Select the organization that commands use, or show the current one.
 
     %pipedb organization
     %pipedb organization acme --at https://api.example.com --token-env API_TOKEN
@@ -44,7 +44,7 @@ def organization(context: CommandContext) -> None:
     say(outcomes.describe_organization(chosen))
 
 
-@GROUP.command(Option("--latency", "list the locations of databases with the time of a small request to each"))
+@GROUP.command(Option("--latency", "list the locations of databases with the round-trip time to each"))
 def locations(context: CommandContext) -> DataFrame:
     """List the locations that a group can have.
 
@@ -61,7 +61,7 @@ def locations(context: CommandContext) -> DataFrame:
         for latency in latencies(addresses(context.organization))
     ]
     if not measured:
-        say("No databases, so no latency to measure.")
+        say("There are no databases, so there is no latency to measure.")
     return frame_of(measured, "location", "place", "latency")
 
 
@@ -91,12 +91,12 @@ def databases(context: CommandContext) -> DataFrame:
 
 def _warn_if_incomplete(complete: bool, what: str) -> None:
     if not complete:
-        say(f"This management API cannot list {what}; these are the ones created here.")
+        say(f"This management API cannot list {what}. The list has only the {what} created in this session.")
 
 
 @GROUP.command(
     Positional("NAME", "the name of the group"),
-    Option("--location", "its primary location", "CODE", required=True),
+    Option("--location", "the primary location", "CODE", required=True),
     IF_NOT_EXISTS,
 )
 def create_group(context: CommandContext) -> None:
@@ -113,9 +113,9 @@ def create_group(context: CommandContext) -> None:
 
 @GROUP.command(
     Positional("NAME", "the name of the database"),
-    Option("--group", "its group; by default the only one, or default, which is created if there is none", "GROUP"),
-    Option("--from-file", "copy the content of this SQLite file, which may be in use", "FILE"),
-    Option("--from-dump", "run the SQL text in this file, such as a dump of SQLite's shell", "FILE"),
+    Option("--group", "the group; by default the only group, or a new group named default if there is none", "GROUP"),
+    Option("--from-file", "copy this SQLite file, which may be in use", "FILE"),
+    Option("--from-dump", "run the SQL in this file, such as a .dump of the sqlite3 shell", "FILE"),
     IF_NOT_EXISTS,
 )
 def create_database(context: CommandContext) -> None:
@@ -190,15 +190,15 @@ def delete_database(context: CommandContext) -> None:
 
 @GROUP.command(
     Positional("NAME", "the name of the database", completes="database"),
-    Option("--confirm", "required, since what runs is lost: open transactions are rolled back"),
+    Option("--confirm", "required, because running statements are stopped and open transactions are rolled back"),
 )
 def suspend_database(context: CommandContext) -> None:
-    """End everything that runs on a database, and refuse its statements until it is resumed.
+    """Stop all work on a database, and refuse its statements until it is resumed.
 
     %pipedb suspend-database flights --confirm
     """
     name = context.args["NAME"]
-    check_confirmed(context, f"ends all statements and open transactions on the database {name}, of all users")
+    check_confirmed(context, f"ends all statements and open transactions on the database {name}, for all users")
     say(outcomes.suspend_database(context.organization, name))
 
 
@@ -248,7 +248,7 @@ def usage(context: CommandContext) -> DataFrame:
 
     try:
         plan, limits = organization.quotas()
-        say(f"Organization {organization.slug}, plan {plan}.")
+        say(f"Organization {organization.slug} is on plan {plan}.")
     except UnsupportedError:
         limits = {}
     figures = ((name, used.figures[name], limits.get(name) or NA) for name in RESOURCES if name in used.figures)
@@ -274,7 +274,10 @@ def create_token(context: CommandContext) -> None:
     args, database = context.args, context.args["DATABASE"]
     where, replace = args.one_of("--to-env", "--to-file"), args.on("--replace")
     if where is None:
-        raise UsageError("the token is not displayed; store it with --to-env VARIABLE or --to-file PATH")
+        raise UsageError(
+            "create-token requires --to-env or --to-file, because a token is never displayed",
+            hint="add --to-env VARIABLE or --to-file PATH",
+        )
     target = (FileTarget if where == "--to-file" else VariableTarget)(args[where], replace=replace)
     target.check()
     expiration, read_only = args.get("--expiration") or "never", args.on("--read-only")

@@ -1,4 +1,4 @@
-"""Show the how-to and explanation pages of the documentation, which the wheel carries as Markdown."""
+"""Show the how-to and explanation pages of the documentation, which the wheel contains as Markdown."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ ABOUT = {
     "profiles": "how-to/saved-connections", "tokens": "how-to/tokens", "limits": "explanation/limits",
     "retry": "explanation/unknown-outcome", "completion": "how-to/completion",
 }  # fmt: skip
-"""The page to read after the help on a subcommand or topic, by its name or by the title of its group."""
+"""The page to read after the help on a command or topic, by its name or by the title of its group."""
 
 WORDS = {
     "csv": "how-to/load-data", "hosted": "how-to/hosted-database", "error": "how-to/errors",
 }  # fmt: skip
-"""Pages by words that name no subcommand, topic or page."""
+"""Pages by words that are not the name of a command, topic or page."""
 
 
 @dataclass(frozen=True, repr=False)
 class DocumentationPage:
-    """A page: its Markdown as it is written, rendered by the notebook and as text in a terminal."""
+    """A page of Markdown, which a notebook renders and a terminal shows as text."""
 
     name: str
     path: Path
@@ -61,7 +61,7 @@ def _folder() -> Path:
 
 @cache
 def pages() -> dict[str, DocumentationPage]:
-    """Return the pages by name, such as ``how-to/load-data``: those of the wheel, or of docs/ in a checkout."""
+    """Return the pages by name, such as ``how-to/load-data``, from the wheel or from docs/ in a checkout."""
     paths = [path for part in PARTS for path in sorted((_folder() / part).glob("*.md")) if path.stem != "index"]
     entries = (DocumentationPage(f"{path.parent.name}/{path.stem}", path) for path in paths)
     return {page.name: page for page in entries}
@@ -73,19 +73,19 @@ def page_words() -> list[str]:
 
 
 def page_named(name: str) -> DocumentationPage | None:
-    """Return the page of that name, with or without its folder, or about that word; None if there is none."""
+    """Return the page with that name, with or without its folder, or the page on that word; None if none has it."""
     name = {**plugins.named("pages"), **WORDS}.get(name, name)
     return next((page for page in pages().values() if name in (page.name, page.path.stem)), None)
 
 
 def error_texts() -> dict[str, dict[str, dict[str, Any]]]:
-    """Return what error_codes.toml has on error codes, by group and code: meaning, causes and advice."""
+    """Return the content of error_codes.toml by group and code: meaning, causes and advice."""
     path = _folder() / "reference" / "error_codes.toml"
     return tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
 def meaning_of(code: str, texts: Mapping[str, Any]) -> str:
-    """Return the meaning of an error code: that of its texts, or the docstring of its exception class."""
+    """Return the meaning of an error code from its texts, or from the docstring of its exception class."""
     if "meaning" in texts:
         return str(texts["meaning"])
     kinds = [PipemagicError]
@@ -96,7 +96,7 @@ def meaning_of(code: str, texts: Mapping[str, Any]) -> str:
 
 
 def help_on_code(name: str) -> str:
-    """Return the meaning of an error code and what to do; '' for other names."""
+    """Return the meaning of an error code and the advice; '' for other names."""
     code = name.upper()
     for group in error_texts().values():
         if texts := group.get(code):
@@ -106,7 +106,7 @@ def help_on_code(name: str) -> str:
 
 
 def page_about(*names: str) -> str:
-    """Return the line that names the page on the first of these names that has one; '' if none has."""
+    """Return the line that refers to the page on the first of these names; '' if none has a page."""
     about = {**plugins.named("pages"), **ABOUT}
     page = next((about[name] for name in names if about.get(name) in pages()), "")
     return f"More: %pipedb help {page}" if page else ""

@@ -66,13 +66,13 @@ def _say_server(connection: Connection) -> None:
 
 
 def _say_address(connection: Connection) -> None:
-    """Print the address of a database for other programs, never a token, and the line that creates a token."""
+    """Print the address of a database for other programs, and the line that creates a token, never a token."""
     from pipemagic.text import word
 
     name = connection.listed_as or connection.name
     say(f"Address for other programs: {connection.database.url}")
     if connection.organization is not None:
-        say(f"A token for them: %pipedb create-token {word(name)} --to-file {word(f'{name}.token')}")
+        say(f"Token for other programs: %pipedb create-token {word(name)} --to-file {word(f'{name}.token')}")
 
 
 def _stream(connection: Connection) -> str:
@@ -116,14 +116,14 @@ def _kept_alive(connection: Connection) -> str:
     if keeping.ended:
         return f"no longer kept alive: {keeping.ended}"
     why = "" if keeping.chosen else ", because it has temporary tables"
-    return f"kept alive for {format_duration(keeping.left)} more without a cell{why}"
+    return f"kept alive for another {format_duration(keeping.left)} if no cell runs{why}"
 
 
 @GROUP.command(
     Positional(
         "ACTION",
-        "last: show the last cell; on, off: show every cell from now on, or none; reset: count from zero; by default "
-        "show the totals of each connection",
+        "last: show the last cell; on, off: start or stop showing each cell; reset: count from zero; by default show "
+        "the totals of each connection",
         optional=True,
         choices=("last", "on", "off", "reset"),
     ),
@@ -131,7 +131,7 @@ def _kept_alive(connection: Connection) -> str:
     Option("--stable", "omit times, sizes and batons, for notebooks that are rerun and compared"),
 )
 def wire(context: CommandContext) -> Trace | DataFrame | None:
-    """Count the requests of each connection, or show those of cells with their responses.
+    """Count the requests of each connection, or show the requests and responses of cells.
 
     %pipedb wire
     %pipedb wire last --stable
@@ -156,7 +156,7 @@ def wire(context: CommandContext) -> Trace | DataFrame | None:
     return None
 
 
-@GROUP.command(Positional("NAME", "the panel; by default, tabs", optional=True, choices=PANELS))
+@GROUP.command(Positional("NAME", "the panel; by default all panels, in tabs", optional=True, choices=PANELS))
 def panel(context: CommandContext) -> Displayable:
     """Show a panel: databases, tables, groups, locations, the session.
 

@@ -1,1 +1,1 @@
-"""Tab in %%sql cells and on the lines of the magics. Nothing here asks a server."""
+"""Complete (Tab) and inspect (Shift+Tab) %%sql cells and magic lines, without requests to a server."""

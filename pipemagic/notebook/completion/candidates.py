@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from pipemagic.session import Session
 
 MOST = 200
-"""The most completions to show: front ends become slow with more."""
+"""Maximum number of completions; front ends become slow with more."""
 
 WIDTH = 64
-"""The most characters of a description to show; Shift+Tab shows all of it."""
+"""Maximum length of a description; Shift+Tab shows the whole text."""
 
 _ON = Option("--on", "the connection", "NAME")
 _NOT_VARIABLES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 
 NamesByKind = Mapping[str, Callable[[], Iterable[str]]]
-"""Functions that return the known names of a kind (``connection``, ``table``, ...); a mapping has their details."""
+"""Functions that return the names of a kind (``connection``, ``table``, ...); a mapping has their details."""
 
 
 @dataclass(frozen=True)
 class Completion:
     """A completion: ``text`` replaces the typed text, ``kind`` is shown next to it, ``name`` is matched.
 
-    ``detail`` is shown after the kind: the type of a column, the description of a subcommand or option.
+    ``detail`` is shown after the kind: the type of a column, the description of a command or option.
     """
 
     text: str
@@ -57,7 +57,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Completions:
-    """The completions to show, and the text before the cursor that each of them replaces."""
+    """The completions, and the text before the cursor that they replace."""
 
     items: list[Completion]
     fragment: str = ""
@@ -78,19 +78,19 @@ def matching(completions: Iterable[Completion], typed: str) -> list[Completion]:
 
 
 class KnownNames:
-    """The names that the session of a shell knows; reading them sends nothing, and creates no session."""
+    """The names that the session of a shell knows. Reading them sends no request and creates no session."""
 
     def __init__(self, magics: PipeMagics) -> None:
         self._magics = magics
 
     @property
     def session(self) -> Session | None:
-        """The session, None before its first use."""
+        """The session, or None before its first use."""
         session: Session | None = self._magics.__dict__.get("session")
         return session
 
     def tables(self, on: str | None) -> list[Relation]:
-        """Return the tables of a connection, by default of the current one."""
+        """Return the tables of a connection, by default the current one."""
         if self.session is None:
             return []
         connection = self.session.connections.get(self._text(on or self.session.current or ""))
@@ -111,7 +111,7 @@ class KnownNames:
         return sorted(name for name, _ in self._variables() if name not in frames)
 
     def by_kind(self, on: str | None) -> NamesByKind:
-        """Return the names by kind; tables are those of a connection, by default of the current one."""
+        """Return the names by kind, with the tables of a connection, by default the current one."""
         names: dict[str, Callable[[], Iterable[str]]] = {
             "table": lambda: sorted(table.name for table in self.tables(on)),
             "frame": lambda: sorted(self._frames()),
@@ -137,7 +137,7 @@ class KnownNames:
         return names
 
     def _text(self, word: str) -> str:
-        """Return the text of a word; of ``{name}``, that of the variable."""
+        """Return the text of a word; for ``{name}``, the text of the variable."""
         value = self._magics.user_ns.get(name_in_braces(word))
         return (text_of(value) or word) if _has_text(value) else word
 
@@ -165,6 +165,6 @@ def _has_text(value: object) -> bool:
 
 
 def connection_of(line: str) -> str | None:
-    """Return the value of ``--on`` on a line of any subcommand, None if it has none."""
+    """Return the value of ``--on`` on the line of any command, or None."""
     on: str | None = given_values(assign(split(line), (), (_ON,))).get("--on")
     return on

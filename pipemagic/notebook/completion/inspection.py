@@ -1,4 +1,4 @@
-"""Show help at the cursor (Shift+Tab): tables, columns, functions, options, subcommands.
+"""Show help at the cursor (Shift+Tab): tables, columns, functions, options, commands.
 
 It uses the names known to completion, and sends no requests.
 """
@@ -37,16 +37,16 @@ _MOST_TABLES = 12  # tables with a column of one name that are listed
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the notebook that SQL takes a value from; ``given`` is its name in ``--params``, or ''."""
+    """A notebook variable that is a value in SQL; ``params`` is the ``--params`` dict that contains it, or ''."""
 
     name: str
-    given: str = ""
+    params: str = ""
 
 
 def inspect_cell(magics: PipeMagics, code: str, offset: int, *, full: bool = False) -> dict[str, str] | None:
     """Return the help at an offset as a MIME bundle, empty if nothing is known; None outside our magics.
 
-    ``full`` adds the CREATE statements of a table, the whole help of a subcommand, the source code of a variable.
+    ``full`` adds the CREATE statements of a table, the whole help of a command, the source code of a variable.
     """
     magic = magic_at(magics, code, *position_to_cursor(code, min(offset, len(code))))
     if magic is None or magic.at < -len(magic.marker):
@@ -57,15 +57,15 @@ def inspect_cell(magics: PipeMagics, code: str, offset: int, *, full: bool = Fal
     subject = Inspection(KnownNames(magics), magics.arguments_of_plugins, full=full).help_at(magic)
     if isinstance(subject, str):
         return {"text/plain": subject} if subject else {}
-    if not subject.given:
+    if not subject.params:
         text = text_of(magics.user_ns.get(subject.name)) or ""
         if has_secret(text) or arguments.has_password(text):
             return {"text/plain": f"{subject.name}: an address with a token or a password"}
         return _of_python(magics, subject.name, detail)
-    params = magics.user_ns.get(subject.given)
+    params = magics.user_ns.get(subject.params)
     if not isinstance(params, Mapping) or subject.name not in params:
         return {}
-    return {"text/plain": f"{subject.given}[{subject.name!r}]: {type(params[subject.name]).__name__}"}
+    return {"text/plain": f"{subject.params}[{subject.name!r}]: {type(params[subject.name]).__name__}"}
 
 
 def _of_python(magics: PipeMagics, name: str, detail: int) -> dict[str, str]:
@@ -78,7 +78,7 @@ def _of_python(magics: PipeMagics, name: str, detail: int) -> dict[str, str]:
 
 
 class Inspection:
-    """Finds the help for one position; ``full`` requests the full help."""
+    """Finds the help at one position; ``full`` requests the full help."""
 
     def __init__(self, names: KnownNames, of_plugins: Mapping[str, Accepted], *, full: bool) -> None:
         self._known = names
@@ -219,7 +219,7 @@ class _SqlHelp:
         return self._of_table(name) or ("" if self._query.nearest else self._of_column(name))
 
     def _of_column(self, name: str) -> str:
-        """Return the help on a column of the tables of the statement, or else of any table."""
+        """Return the help on a column of the statement's tables, or else of any table."""
         tables: list[Relation | None] = [source.table for source in self._query.visible]
         if not tables:
             named = {word.lower() for word in _names(self._context.cursor.top)}

@@ -1,4 +1,4 @@
-"""Complete the text of a magic: subcommands, options and their values on its line, and the SQL after them."""
+"""Complete the text of a magic: commands, options and their values on its line, and the SQL after them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HELP = Option("--help", "show the usage and the arguments")
 
 @dataclass(frozen=True)
 class MagicText:
-    """The text of one of the magics: its line after the name, and the body of the cell below it.
+    """The text of a magic: its line after the name, and the body of the cell below.
 
     ``marker`` is the name with its percent signs. ``at`` is the offset of the cursor after it, negative if the cursor
     is in the name or before it.
@@ -52,7 +52,7 @@ class MagicText:
 
     @property
     def on_line(self) -> bool:
-        """Whether the cursor is on the line of the magic."""
+        """True if the cursor is on the line of the magic."""
         return self.at <= len(self.line)
 
 
@@ -105,14 +105,14 @@ def complete_cell(magics: PipeMagics, context: CompletionContext) -> Completions
 
 
 def _complete_command(line: str, at: int, namespace: KnownNames) -> Completions:
-    """Complete a line of %pipedb, from the subcommand on."""
+    """Complete a line of %pipedb, starting with the command."""
     from pipemagic.notebook.commands import COMMANDS, DAILY
     from pipemagic.notebook.commands.help import ALL, topics
     from pipemagic.notebook.commands.pages import pages
 
     here, before = arguments.argument_at(line[:at], at, (), ())
     completions = [
-        Completion(name, "subcommand", detail=COMMANDS[name].help) for name in dict.fromkeys([*DAILY, *COMMANDS])
+        Completion(name, "command", detail=COMMANDS[name].help) for name in dict.fromkeys([*DAILY, *COMMANDS])
     ]
     name = before[0].word.text if before else ""
     if name in COMMANDS:
@@ -121,7 +121,7 @@ def _complete_command(line: str, at: int, namespace: KnownNames) -> Completions:
         return complete(line[end:], at - end, command.positionals, (*command.options, _HELP), names)
     if not before:
         completions.append(
-            Completion("help", "subcommand", detail="Show the daily commands, or help on a command, topic or page")
+            Completion("help", "command", detail="Show the daily commands, or help on a command, topic or page")
         )
     elif name == "help" and len(before) == 1:
         completions = [
@@ -145,7 +145,7 @@ def complete(
 
 
 class _TypedValue:
-    """The value that is being typed: its text, its prefix (``--on=``), and the quotes around it."""
+    """The unfinished value at the cursor: its text, its prefix (``--on=``), and the quotes around it."""
 
     def __init__(self, here: Assigned, after: str) -> None:
         self.here = here
@@ -164,7 +164,7 @@ class _TypedValue:
         return Completion(text, "variable", f"{self.prefix}{{{name}}}")
 
     def written(self, name: str) -> str:
-        """Return a name in the quotes that are open, or else in quotes if it needs them."""
+        """Return a name in the open quotes, or else in quotes if it needs them."""
         if not self.quote and ("{" in name or name[:1] in ("$", ":", "@")):
             from pipemagic.text import word
 
@@ -241,7 +241,7 @@ def _in_list(name: str) -> str:
 
 
 def _files(cursor: _TypedValue, accepts: Callable[[str], bool] = bool) -> Iterator[Completion]:
-    """Return the files of this machine; those whose names begin with a dot only when it is typed."""
+    """Return the files of this machine; hidden files only after a typed dot."""
     head, tail = os.path.split(cursor.text)
     try:
         with os.scandir(os.path.expanduser(head) or ".") as directory:

@@ -39,12 +39,12 @@ def complete(text: str, at: int, tables: Iterable[Relation], parameters: Sequenc
 
 
 def _can_be_quoted(name: str, context: CursorContext) -> bool:
-    """Return True if the name can be in the quotes that are typed: in brackets, ``]`` cannot be escaped."""
+    """Return True if the name fits into the typed quotes: in brackets, ``]`` cannot be escaped."""
     return not (context.quote == "[" and context.closed and "]" in name)
 
 
 def _written(completion: Completion, context: CursorContext) -> Completion:
-    """Return the entry with the quotes that are typed, the case of the cell, and no ``(`` if one is there."""
+    """Return the entry with the typed quotes and the case of the cell, and without ``(`` if one follows."""
     if context.quote:
         text = quoted(completion.name, '"' if context.quote == "[" and "]" in completion.name else context.quote)
         return replace(completion, text=text[:-1] if context.closed else text)
@@ -64,7 +64,7 @@ class _Candidates:
         self.verb, self.sources = self.group.word(0), self.query.nearest
 
     def all(self) -> Iterable[Completion]:
-        """Return all valid candidates, the most likely first."""
+        """Return all valid candidates, with the most likely ones first."""
         if self.previous == ".":
             return self._after_dot()
         if self.context.quote:
@@ -91,7 +91,7 @@ class _Candidates:
             yield from self._expression("")
 
     def _fixed(self) -> Iterable[Completion] | None:
-        """Return the only candidates of a few positions; None for all others."""
+        """Return the candidates of a position that allows only a few, otherwise None."""
         before_group = self.context.before_group
         if self.group.parent is None and self.verb == "PRAGMA":
             return [Completion(name, "pragma") for name in sqlite_reference.PRAGMAS if self.at == 1]
@@ -135,7 +135,7 @@ class _Candidates:
         return tuple(column for column in columns if column[0].lower() not in listed)
 
     def _shared_columns(self) -> TypedColumns:
-        """Return the columns of the last table that another one has as well: those that USING takes."""
+        """Return the columns that the last table shares with another table, for USING."""
         others = {name.lower() for source in self.sources[:-1] for name in source.names}
         return tuple(column for source in self.sources[-1:] for column in source.columns if column[0].lower() in others)
 
@@ -172,7 +172,7 @@ class _Candidates:
             yield from _keywords(["IF EXISTS" if self.verb == "DROP" else "IF NOT EXISTS"])
 
     def _rank(self, table: Relation) -> tuple[bool, str]:
-        """Sort tables that a foreign key connects with those in FROM first after JOIN."""
+        """After JOIN, sort tables first that a foreign key connects with a table in FROM."""
         in_from = (
             [source.table for source in self.sources if source.table is not None] if self.previous == "JOIN" else []
         )
@@ -183,7 +183,7 @@ class _Candidates:
             yield Completion(quote_if_needed(source.label), "table", source.label)
 
     def _visible_columns(self) -> Iterator[tuple[str, str]]:
-        """Yield the columns that can be named here; before there is a FROM, those of all tables."""
+        """Yield the visible columns; without a FROM clause, the columns of all tables."""
         if self.context.clause in ("ORDER", "GROUP", "HAVING"):
             yield from ((alias, "") for _, alias in self.query.select_list if alias)
         if self.query.nearest:
@@ -192,7 +192,7 @@ class _Candidates:
             yield from self._columns_of_all_tables()
 
     def _columns_of_all_tables(self) -> TypedColumns:
-        """Return the columns that contain the typed text, at most twice as many as are shown, to save time."""
+        """Return columns that contain the typed text; to save time, at most twice as many as are shown."""
         typed, columns = self.context.typed.lower(), dict[str, str]()
         for table in [*self.query.common.values(), *self.tables.values()]:
             for name, type_ in table.typed:
@@ -237,20 +237,20 @@ class _Candidates:
         return join_conditions(query_at(before, self.tables).sources)
 
     def _as_typed(self, condition: JoinCondition) -> str:
-        """Return the condition with the side first that is typed."""
+        """Return the condition that starts with the typed side."""
         typed = self.context.typed.lower()
         first, *_ = sides = list(condition.values())
         return next((side for side in sides if typed and side.lower().startswith(typed)), first)
 
 
 JoinCondition = dict[str, str]
-"""A condition of a join by the label of the table on its left: ``a.x = b.y`` and ``b.y = a.x`` are one."""
+"""A join condition by the label of its left table: ``a.x = b.y`` and ``b.y = a.x`` are the same condition."""
 
 _Side = Sequence[tuple[TableReference, str]]
 
 
 def join_conditions(sources: Sequence[TableReference]) -> list[JoinCondition]:
-    """Return the conditions that join the last of some tables: by foreign keys, or else by columns of the same name."""
+    """Return conditions that join the last table to the others by foreign keys, or else by equal column names."""
     if len(sources) < 2:
         return []
     last, others = sources[-1], sources[-2::-1]

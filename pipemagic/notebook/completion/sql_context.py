@@ -34,10 +34,10 @@ _NOT_OPERANDS = KEYWORDS - {
 class CursorContext:
     """The position of the cursor in a cell, and the text typed there.
 
-    ``tables`` are those of the database by their names in lower case, with the changes of earlier statements of the
-    cell; ``trigger`` is the table of the CREATE TRIGGER around the cursor or ''. ``lower`` is True if the cell has its
-    keywords in lower case. ``fragment`` is the text before the cursor that a completion replaces, with its opening
-    ``quote`` if it has one; ``closed`` if the closing quote is behind the cursor, ``calls`` if ``(`` is.
+    ``tables`` has the tables of the database by lowercase name, with the changes of earlier statements of the cell.
+    ``trigger`` is the table of the CREATE TRIGGER around the cursor, or ''. ``lower`` is True if the cell has lowercase
+    keywords. ``fragment`` is the text before the cursor that a completion replaces, with its opening ``quote``, if any.
+    ``closed`` is True if the closing quote follows the cursor, ``calls`` if ``(`` does.
     """
 
     cursor: Position
@@ -67,7 +67,7 @@ class CursorContext:
 
     @property
     def owner(self) -> TableReference | None:
-        """The table that is named before the dot before the cursor; None if it is unknown."""
+        """The table before the dot at the cursor, or None if it is unknown."""
         if not self.group.is_name(self.at - 2):
             return None
         name = self.group.name(self.at - 2)
@@ -82,28 +82,28 @@ class CursorContext:
 
     @property
     def group(self) -> Group:
-        """The parentheses that the cursor is in, or the statement."""
+        """The parentheses around the cursor, or the statement."""
         return self.cursor.group
 
     @property
     def at(self) -> int:
-        """The index in the group before which the cursor is."""
+        """The index of the item after the cursor in the group."""
         return self.cursor.at
 
     @property
     def previous(self) -> str:
-        """The word or sign before the cursor."""
+        """The word or symbol before the cursor."""
         return self.group.word(self.at - 1)
 
     @property
     def before_group(self) -> str:
-        """The word before the parentheses that the cursor is in; '' outside of any."""
+        """The word before the parentheses around the cursor, or ''."""
         parent = self.group.parent
         return "" if parent is None else parent.word(self.group.index - 1)
 
     @property
     def clause(self) -> str:
-        """The keyword of the clause that the cursor is in; '' if there is none in its parentheses."""
+        """The keyword of the clause at the cursor, or '' if its parentheses have none."""
         group, places = self.group, range(self.at - 1, -1, -1)
         clause = next((word for at in places if (word := group.clause(at)) and group.word(at - 1) != "."), "")
         return "" if clause in COMPOUND else clause
@@ -118,7 +118,7 @@ class CursorContext:
 
     @property
     def defines_table(self) -> bool:
-        """True in the parentheses of a CREATE TABLE."""
+        """True inside the parentheses of a CREATE TABLE."""
         top = self.group.parent
         if top is None or top.parent is not None or top.word(0) != "CREATE" or self.before_group in ("AS", ""):
             return False
@@ -140,7 +140,7 @@ class CursorContext:
 
     @property
     def after_operand(self) -> bool:
-        """True if an operator or a clause comes next, since an operand is complete."""
+        """True if an operand is complete, so that an operator or a clause comes next."""
         item = self.group.items[self.at - 1] if self.at else None
         if not isinstance(item, Token):
             return item is not None
@@ -168,7 +168,7 @@ def context_at(text: str, at: int, tables: Iterable[Relation]) -> CursorContext 
 
 
 def name_at(text: str, at: int, tables: Iterable[Relation]) -> tuple[CursorContext, Token | None] | None:
-    """Return the name or parameter that an offset is in or directly behind, and the context where it begins.
+    """Return the name or parameter at an offset or directly before it, and the context where it begins.
 
     The token is None where there is no name. The result is None inside a string or a comment.
     """
@@ -205,12 +205,12 @@ def _until_semicolon(rest: str) -> list[Token]:
 
 
 def _is_inside(token: Token) -> bool:
-    """Return True if a cursor behind the token is in it or completes nothing: a number, an open string or comment."""
+    """Return True if nothing can be completed after the token: a number, or an open string or comment."""
     return token.kind == "number" or token.text.startswith("--") or unterminated(token) not in ("", "quoted name")
 
 
 def _trigger(ahead: list[Token]) -> str:
-    """Return the table of the CREATE TRIGGER that is not finished by the last of some tokens; '' if there is none."""
+    """Return the table of an unfinished CREATE TRIGGER at the end of the tokens, or ''."""
     words = [token.text.upper() if token.kind in ("word", "semi") else "" for token in ahead]
     start = next((at for at in range(len(words) - 1, -1, -1) if words[at] == "CREATE"), None)
     if start is None or "TRIGGER" not in words[start + 1 : start + 3] or "ON" not in words[start:]:

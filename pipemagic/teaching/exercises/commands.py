@@ -12,6 +12,7 @@ from pipemagic.cli import console
 from pipemagic.cli.quickstart import check_installed
 from pipemagic.teaching.exercises.grading import CELL_TIMEOUT, Grade, grade, summary
 from pipemagic.teaching.exercises.release import Grader, release_file
+from pipemagic.text import plural
 
 exercises = click.Group("exercises", help="Release notebooks with exercises, and grade submissions.")
 
@@ -32,7 +33,7 @@ def release_command(source: Path, target: Path, grader: Grader | None, solved: b
     """Write the students' notebook TARGET from the teacher's notebook SOURCE."""
     check_installed("nbformat", purpose="a release")
     names = release_file(source, target, grader, solved=solved)
-    console.print_line(f"{target}: {len(names)} exercises: {', '.join(names)}")
+    console.print_line(f"Wrote {target} with {plural(len(names), 'exercise')}: {', '.join(names)}.")
 
 
 @exercises.command("grade")
@@ -59,6 +60,6 @@ def grade_command(submissions: Sequence[Path], source: Path, table: Path | None,
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return the paths without the folder that they share, and without .ipynb."""
+    """Return the paths relative to their common folder, without .ipynb."""
     folder = os.path.commonpath([path.absolute().parent for path in paths])
     return [path.absolute().relative_to(folder).with_suffix("").as_posix() for path in paths]

@@ -113,7 +113,7 @@ def test_suspend_and_resume(page, session):
     panel.wait("nothing was suspended: the typed name is not main")
     panel.type("Type main to suspend", "main")
     panel.submit("Suspend database")
-    panel.wait("Suspended database main: what ran on it has ended, and nothing runs until it is resumed.")
+    panel.wait("Suspended database main. Its statements were stopped, and new ones are refused until it is resumed.")
     assert "%pipedb suspend-database main --confirm" in panel.words
     until(lambda: panel.rows("Details")[0][-1] == "suspended")
     assert panel.text.splitlines()[-1] == "  main  default  current, suspended"

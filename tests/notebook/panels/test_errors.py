@@ -124,7 +124,7 @@ ACTIONS = {
         undo=lambda session: session.organization.delete_group("asia"),
     ),
     "switch the organization": PanelAction(
-        "databases", "GET .*/organizations/team/groups", _switch_organization, "Organization team (",
+        "databases", "GET .*/organizations/team/groups", _switch_organization, "Using organization team (",
         undo=lambda session: session.choose_organization("acme"),
         instead={"404": ("SESSION", "organization 'team' does not exist")},
     ),

@@ -141,14 +141,14 @@ def test_an_organization_without_details(start):
     panel.wait("This service does not report its settings, plan and quotas and usage.")
     panel.wait("This service does not report whether overages are on.")
     panel.click("Switch overages on")
-    panel.wait("Overages of organization acme are on.")
+    panel.wait("Overages are on for organization acme.")
     panel.choose("Organization", "")
     panel.wait("This service does not list organizations.")
     panel.submit("Switch")
     panel.wait("no organization was given")
     panel.type("Slug of the organization", "club")
     panel.submit("Switch")
-    panel.wait("Organization club (")
+    panel.wait("Using organization club (")
     panel.wait("club \u2013 ")
     assert panel.options("Organization") == ["club", ""]
 
@@ -166,7 +166,7 @@ def test_a_hosted_organization(hosted):
     assert [widget.bar_style for widget in panel.widgets if isinstance(widget, FloatProgress)].count("danger") >= 1
     assert panel.options("Organization") == ["acme"]
     panel.click("Switch overages on")
-    panel.wait("Overages of organization acme are on.")
+    panel.wait("Overages are on for organization acme.")
 
 
 def at_two(api, *names):

@@ -97,9 +97,9 @@ def test_a_panel_from_python_uses_the_session_of_the_notebook(shell, data, closi
 
 
 def test_the_error_of_a_panel_from_python_without_the_extension_has_a_hint():
-    with pytest.raises(SessionError, match="pipemagic is not loaded here") as caught:
+    with pytest.raises(SessionError, match="pipemagic is not loaded") as caught:
         panels.databases()
-    assert caught.value.hint == "%load_ext pipemagic"
+    assert caught.value.hint == "run %load_ext pipemagic"
 
 
 def test_the_tabs_open_on_databases_and_on_explore_if_there_is_a_connection(unconnected):

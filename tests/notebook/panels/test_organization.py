@@ -42,14 +42,14 @@ def test_overages_are_switched_and_both_states_are_explained(panel, session):
     assert "Now off: when a quota of the plan is used up, statements fail with the code BLOCKED" in panel.words
     assert "When on: statements run when a quota of the plan is used up" in panel.words
     panel.click("Switch overages on")
-    panel.wait("Overages of organization local are on.")
+    panel.wait("Overages are on for organization local.")
     assert "%pipedb overages on" in panel.words
     panel.wait_for("Switch overages off")
     assert session.organization.settings().overages is True
     assert "Now on: statements run" in panel.words
     assert "switching overages off later does not cancel charges already incurred" in panel.words
     panel.click("Switch overages off")
-    panel.wait("Overages of organization local are off.")
+    panel.wait("Overages are off for organization local.")
     assert session.organization.settings().overages is False
 
 
@@ -83,7 +83,7 @@ def club(session):
 def test_every_panel_switches_to_another_organization(name, club, session, page):
     panel, groups = page(name), page("groups")
     panel.choose("Organization", club)
-    panel.wait(f"Organization {club} (embedded service). The connections stay as they are: main.")
+    panel.wait(f"Using organization {club} (embedded service). The connections stay as they are: main.")
     assert f"%pipedb organization {club}" in panel.words
     assert session.organization.slug == club
     groups.wait("No groups yet.")
@@ -92,7 +92,7 @@ def test_every_panel_switches_to_another_organization(name, club, session, page)
     assert f"{club} (Club {club[5:]})" in groups.words
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
     panel.choose("Organization", "local")
-    panel.wait("Organization local (embedded service).")
+    panel.wait("Using organization local (embedded service).")
 
 
 def test_the_selector_follows_when_a_cell_switches(club, session, page):
@@ -100,7 +100,7 @@ def test_the_selector_follows_when_a_cell_switches(club, session, page):
     session.choose_organization(club)
     until(lambda: panel.field("Organization").value == club)
     assert panel.alerts == []
-    assert f"Organization {club}" not in panel.words  # the cell has said it
+    assert f"Using organization {club}" not in panel.words  # the cell has said it
 
 
 def test_an_organization_that_is_created_elsewhere_is_offered_after_a_refresh(session, page):
@@ -123,7 +123,7 @@ def test_while_it_is_switched_the_selector_shows_the_next_organization_and_is_di
     panel.wait(f"Switching to {club} ...")
     assert (panel.field("Organization").value, panel.field("Organization").disabled) == (club, True)
     may_end.set()
-    panel.wait(f"Organization {club} (embedded service).")
+    panel.wait(f"Using organization {club} (embedded service).")
     until(lambda: not panel.field("Organization").disabled)
 
 
@@ -143,11 +143,11 @@ def test_a_panel_shows_the_usage_below_its_heading(club, session, page):
     panel.click("Usage")
     panel.wait("Plan: self-hosted.")
     panel.click("Switch overages on")
-    panel.wait("Overages of organization local are on.")
+    panel.wait("Overages are on for organization local.")
     panel.choose("Organization", club)
     panel.wait(f"{club} – “Club {club[5:]}”, a team, embedded service")
     panel.wait("0 databases, no limit")
-    assert "Overages of organization local are on." not in panel.words
+    assert "Overages are on for organization local." not in panel.words
     panel.click("Hide usage")
     assert "Plan:" not in panel.words
     assert "Usage" in panel.buttons

@@ -281,7 +281,7 @@ def test_roll_back_of_a_transaction_that_ended_with_its_service(page, session):
     page.wait_for("Roll back main")
     launcher.stop()
     page.click("Roll back main")
-    page.wait("The server had already rolled the transaction back.")
+    page.wait("The server had already rolled back the transaction.")
     assert page.alerts == []
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
 

@@ -151,7 +151,7 @@ def a_transaction_that_a_cell_met_after_its_time(servers):
     assert not page.can("Commit main")
     page.wait_for("Run again on main")
     page.click("Discard main")
-    page.wait("Lost transaction discarded.")
+    page.wait("Discarded the lost transaction.")
     assert page.panel.status.line == "%pipedb rollback --on main"
     assert session.run("SELECT a FROM t")["a"].tolist() == []
 

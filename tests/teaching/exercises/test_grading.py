@@ -195,7 +195,8 @@ def test_the_command_grades_a_class_with_a_broken_submission(solve, source, tmp_
 def test_the_command_releases_a_notebook(source, tmp_path, capsys):
     assert cli.main(["exercises", "release", str(source), str(tmp_path / "class" / "birds.ipynb")]) == 0
     assert (
-        capsys.readouterr().out == f"{tmp_path / 'class' / 'birds.ipynb'}: 4 exercises: heavy, species, egg, ringed\n"
+        capsys.readouterr().out
+        == f"Wrote {tmp_path / 'class' / 'birds.ipynb'} with 4 exercises: heavy, species, egg, ringed.\n"
     )
     assert sorted(path.name for path in (tmp_path / "class").rglob("*.*")) == [
         "birds.ipynb", "egg.json", "heavy.json", "ringed.json", "species.json",

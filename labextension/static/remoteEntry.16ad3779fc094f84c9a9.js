@@ -240,7 +240,7 @@
         `:where(.${NAME}-plain) { color: var(--jp-content-font-color1); font-style: normal; font-weight: normal; ` +
         'text-decoration: none }' +
         // In Tab's list each description would have a colour of its own.
-        '.jp-Completer-item:is([title^="option:"], [title^="subcommand:"], [title^="topic:"]) .jp-Completer-monogram ' +
+        '.jp-Completer-item:is([title^="option:"], [title^="command:"], [title^="topic:"]) .jp-Completer-monogram ' +
         '{ background: var(--jp-completer-type-background1, #1f77b4) }';
       document.head.appendChild(style);
     }
