@@ -176,15 +176,15 @@ _NOT_IN_TERMINAL = {
 }
 """What to write instead of a word that is no command of the terminal."""
 
-_NAMES = {"subcommand": _COMMANDS, "command": _TERMINAL, "option": _OPTIONS}
-_SENTENCES = {"subcommand": _NOT_COMMANDS, "command": _NOT_IN_TERMINAL}
+_NAMES = {"command": _COMMANDS, "terminal command": _TERMINAL, "option": _OPTIONS}
+_SENTENCES = {"command": _NOT_COMMANDS, "terminal command": _NOT_IN_TERMINAL}
 
 
 def instead_of(word: str, kind: str, known: Iterable[str]) -> str:
     """Return the hint for a wrong name: what was meant, or what to write instead; '' if that is not clear.
 
-    ``kind`` is ``subcommand`` (of %pipedb), ``command`` (of the terminal), ``option``, or any other one, which has no
-    synonyms. ``known`` are the names that are valid in the place of the wrong one.
+    ``kind`` is ``command`` (of %pipedb), ``terminal command``, ``option``, or any other one, which has no synonyms.
+    ``known`` are the names that are valid in the place of the wrong one.
     """
     names = [name for name in known if name not in PROTECTIONS]
     bare = word.lower().lstrip("-" if kind == "option" else "%.")

@@ -27,7 +27,7 @@ from pipemagic.suggestions import (
     unseen_difference,
 )
 
-SUBCOMMANDS = [*COMMANDS, "help"]
+NOTEBOOK_COMMANDS = [*COMMANDS, "help"]
 
 
 def flags_of(options: tuple[Option, ...]) -> list[str]:
@@ -35,7 +35,7 @@ def flags_of(options: tuple[Option, ...]) -> list[str]:
 
 
 def groups_of_the_terminal(command: click.Command, path: str = "") -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield each command of the terminal: its path, its subcommands, and its options."""
+    """Yield each command of the terminal: its path, its commands, and its options."""
     context = click.Context(command)
     names = command.list_commands(context) if isinstance(command, click.Group) else []
     yield path, names, [flag for option in command.params for flag in option.opts if flag.startswith("--")]
@@ -45,10 +45,10 @@ def groups_of_the_terminal(command: click.Command, path: str = "") -> Iterator[t
 
 TERMINAL = list(groups_of_the_terminal(cli.pipemagic))
 PLACES = {
-    "%pipedb": ("subcommand", SUBCOMMANDS),
+    "%pipedb": ("command", NOTEBOOK_COMMANDS),
     "%%sql": ("option", flags_of(sql_options.OPTIONS)),
     **{f"%pipedb {name}": ("option", flags_of(command.options)) for name, command in COMMANDS.items()},
-    **{f"pipemagic {path} COMMAND": ("command", names) for path, names, _ in TERMINAL if names},
+    **{f"pipemagic {path} COMMAND": ("terminal command", names) for path, names, _ in TERMINAL if names},
     **{f"pipemagic {path}": ("option", flags) for path, _, flags in TERMINAL},
 }
 """What can be typed wrongly: the kind of name in each place, and the valid ones."""
@@ -103,7 +103,7 @@ def test_no_word_leads_to_an_option_that_switches_a_protection_off():
     random = Random(45)
     letters = ["".join(random.choices(string.ascii_lowercase, k=random.randint(1, 10))) for _ in range(50)]
     near = [typed for flag in PROTECTIONS for typed in typing_errors(flag)]
-    words = [*letters, *chain.from_iterable(map(words_of, ("subcommand", "command", "option"))), *near]
+    words = [*letters, *chain.from_iterable(map(words_of, ("command", "terminal command", "option"))), *near]
     for known in {tuple(known) for kind, known in PLACES.values() if kind == "option" and PROTECTIONS & {*known}}:
         for word in dict.fromkeys(words):
             flag = word if word.startswith("-") else f"--{word}"
@@ -155,8 +155,8 @@ def test_names_of_one_place_lead_to_similar_ones_in_another_or_are_words_of_othe
         ("foo", ""),
     ],
 )
-def test_words_of_other_tools_lead_to_the_subcommand_or_to_what_to_write(word, hint):
-    assert instead_of(word, "subcommand", SUBCOMMANDS) == hint
+def test_words_of_other_tools_lead_to_the_command_or_to_what_to_write(word, hint):
+    assert instead_of(word, "command", NOTEBOOK_COMMANDS) == hint
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_words_of_other_tools_lead_to_the_option(flag, hint):
 
 
 def test_each_word_leads_to_something_that_exists_and_is_not_itself_a_name():
-    assert suggestions._COMMANDS.keys() <= {*SUBCOMMANDS}
-    assert not words_of("subcommand") & {*SUBCOMMANDS}
+    assert suggestions._COMMANDS.keys() <= {*NOTEBOOK_COMMANDS}
+    assert not words_of("command") & {*NOTEBOOK_COMMANDS}
     flags = {flag for kind, known in PLACES.values() if kind == "option" for flag in known}
     assert suggestions._OPTIONS.keys() <= flags - PROTECTIONS
     assert flags >= {flag for flag in PROTECTIONS if flag.startswith("--")}
@@ -191,7 +191,7 @@ def test_each_word_leads_to_something_that_exists_and_is_not_itself_a_name():
         assert any(f" {path}".endswith(f" {name}") for path in paths), name
     for sentence in chain.from_iterable(table for table in suggestions._SENTENCES.values()):
         for name in re.findall(r"%pipedb ([\w-]+)", sentence):
-            assert name in SUBCOMMANDS
+            assert name in NOTEBOOK_COMMANDS
         for path in re.findall(r"pipemagic ([a-z]+(?: [a-z]+)?) [A-Z]", sentence):
             assert path in paths
 

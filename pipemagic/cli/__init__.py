@@ -98,7 +98,7 @@ def suggestion_for(error: click.ClickException) -> str:
         flags = [flag for option in context.command.params for flag in (*option.opts, *option.secondary_opts)]
         return instead_of(error.option_name, "option", [flag for flag in flags if flag.startswith("-")])
     if isinstance(context.command, click.Group) and (match := _NO_COMMAND.search(error.message)):
-        return instead_of(match[1], "command", context.command.list_commands(context))
+        return instead_of(match[1], "terminal command", context.command.list_commands(context))
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What each subcommand of %pipedb prints and returns, with the lines of README and the notebook."""
+"""What each command of %pipedb prints and returns, with the lines of README and the notebook."""
 
 from __future__ import annotations
 

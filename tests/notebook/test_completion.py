@@ -193,7 +193,7 @@ def test_columns_are_listed_with_their_types(known, cell, types):
     assert {name: found[name] for name in types} == {name: f"column {type_}".strip() for name, type_ in types.items()}
 
 
-def test_subcommands_options_and_topics_are_listed_with_their_descriptions(known):
+def test_commands_options_and_topics_are_listed_with_their_descriptions(known):
     assert described(known, "%%sql --atom|") == {"--atomic": "option: apply all statements or none, in one round trip"}
     assert described(known, "%pipedb connec|")["connect"] == (
         "command: Connect to a database and make it the current one"
@@ -204,7 +204,7 @@ def test_subcommands_options_and_topics_are_listed_with_their_descriptions(known
     assert max(map(len, described(known, "%pipedb connect --|").values())) <= 64
 
 
-def test_the_subcommands_of_daily_use_come_first(known):
+def test_the_commands_of_daily_use_come_first(known):
     found = offers(known, "%pipedb |")
     assert found[:12] == list(DAILY)
     assert sorted(found) == sorted([*COMMANDS, "help"])

@@ -26,7 +26,7 @@ MAGICS = {
     "%pipedb help": ((TOPIC,), ()),
     "%sql": ((), OPTIONS),
 }
-"""The arguments of every magic and subcommand."""
+"""The arguments of every magic and command."""
 
 TOKEN = "eyJhbGciOiJIUzI1NiIs.eyJhIjoicncifQ"
 DEFAULTS = {"given": "x"}

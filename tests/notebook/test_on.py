@@ -1,4 +1,4 @@
-"""Every subcommand that uses a database accepts --on NAME."""
+"""Every command that uses a database accepts --on NAME."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NEEDS = {"profiles": "--save x", "rules": "--not-null a"}
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - BESIDE))
-def test_a_subcommand_accepts_on(name):
-    """If this fails for a new subcommand, add the option ON to it, or list it above if it uses no database."""
+def test_a_command_accepts_on(name):
+    """If this fails for a new command, add the option ON to it, or list it above if it uses no database."""
     assert "--on" in [option.flag for option in COMMANDS[name].options]
 
 
-def test_each_subcommand_uses_the_connection(shell):
+def test_each_command_uses_the_connection(shell):
     shell("import pandas as pd\nframe = pd.DataFrame({'a': [1]})")
     unasked = []
     for name in sorted(set(COMMANDS) - BESIDE):

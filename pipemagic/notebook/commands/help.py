@@ -82,7 +82,7 @@ def show_help(name: str, groups: Sequence[CommandGroup], daily: Sequence[str]) -
     else:
         refuse_password(name)
         codes = [code for group in error_texts().values() for code in group]
-        hint = instead_of(name, "subcommand", [*commands, *topics(), *pages(), *page_words(), *codes])
+        hint = instead_of(name, "command", [*commands, *topics(), *pages(), *page_words(), *codes])
         hint = hint or f"%pipedb help {ALL} lists all commands, topics and pages"
         raise UsageError(f"no help for {name[:40]!r}", hint=hint)
 
