@@ -180,7 +180,7 @@ def test_without_a_table_an_upsert_makes_one_with_the_key(full) -> None:
         ("t(a, b)", ["a"], "t has no unique index on a"),
         ("t(a UNIQUE, b)", ["a", "b"], "t has no unique index on a, b"),
         ("t(a, b, PRIMARY KEY (a, b))", ["a"], "t has no unique index on a"),
-        ("t(a PRIMARY KEY, b)", ["nope"], "the frame has no nope"),
+        ("t(a PRIMARY KEY, b)", ["nope"], "the frame has no key column nope"),
         ("t(a PRIMARY KEY, b NOT NULL)", ["a"], "NOT NULL constraint failed"),
         ("t(a PRIMARY KEY, b, c NOT NULL)", ["a"], "the frame has no c"),
     ],

@@ -59,7 +59,7 @@ OLD = "pipemagic requires IPython 8.18 or later, but this kernel runs 7.34.0"
 def test_the_kernel_must_be_restarted_after_the_installation(load):
     assert load("7.34.0", "9.18.1") == [
         OLD,
-        "Hint: IPython 9.18.1 is installed: restart the kernel, then run %load_ext pipemagic again",
+        "Hint: IPython 9.18.1 is installed; restart the kernel and run %load_ext pipemagic again",
         "no traceback",
     ]
 
@@ -68,19 +68,19 @@ def test_colab_calls_it_a_runtime(load):
     restart = "restart the runtime (Runtime > Restart session)"
     assert load("7.34.0", "9.18.1", "google.colab") == [
         OLD,
-        f"Hint: IPython 9.18.1 is installed: {restart}, then run %load_ext pipemagic again",
+        f"Hint: IPython 9.18.1 is installed; {restart} and run %load_ext pipemagic again",
         "no traceback",
     ]
 
 
 def test_a_preliminary_version(load):
-    assert load("7.34.0", "9.0b1")[1].startswith("Hint: IPython 9.0b1 is installed: restart the kernel")
+    assert load("7.34.0", "9.0b1")[1].startswith("Hint: IPython 9.0b1 is installed; restart the kernel")
 
 
 def test_a_restart_is_not_enough_if_an_old_version_is_installed(load):
     assert load("7.34.0", "7.34.0") == [
         OLD,
-        'Hint: %pip install "ipython>=8.18", then restart the kernel and run %load_ext pipemagic again',
+        'Hint: run %pip install "ipython>=8.18", restart the kernel and run %load_ext pipemagic again',
         "no traceback",
     ]
 
@@ -89,7 +89,7 @@ def test_files_that_were_replaced_since_the_kernel_started(load):
     lines = load("8.20.0", "9.18.1")
     assert lines[0].startswith("this kernel still runs IPython 8.20.0: cannot import name 'CompletionContext'")
     assert lines[1:] == [
-        "Hint: IPython 9.18.1 is installed: restart the kernel, then run %load_ext pipemagic again",
+        "Hint: IPython 9.18.1 is installed; restart the kernel and run %load_ext pipemagic again",
         "no traceback",
     ]
 
@@ -107,7 +107,7 @@ def test_a_cell_shows_two_lines(plain_shell, monkeypatch):
     installed = metadata.version("ipython")
     assert cell.lines == [
         f"ImportError: {OLD}",
-        f"Hint: IPython {installed} is installed: restart the kernel, then run %load_ext pipemagic again",
+        f"Hint: IPython {installed} is installed; restart the kernel and run %load_ext pipemagic again",
     ]
     monkeypatch.undo()
     plain_shell("%load_ext pipemagic")

@@ -53,7 +53,7 @@ def test_the_body_of_a_request_with_upgrade_is_no_other_request(served, token, l
         while chunk := connection.recv(65536):
             received += chunk
     assert statuses(received) == [400]
-    assert b"cannot ask for an upgrade" in received
+    assert b"cannot request an upgrade" in received
 
 
 def test_a_token_in_a_trailer_authorizes_nothing(served, token):
