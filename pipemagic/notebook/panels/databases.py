@@ -50,7 +50,7 @@ TIMEOUT = 10.0
 """Timeout in seconds of requests for tables."""
 
 SUSPENDS = (
-    "This ends all statements and open transactions on {}, of all users, and nothing runs on it until it is resumed. "
+    "This ends all statements and open transactions on {}, for all users, and nothing runs on it until it is resumed. "
     "Its data stays."
 )
 

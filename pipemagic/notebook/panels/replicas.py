@@ -130,7 +130,7 @@ class ReplicaStates:
                 self.stop()
 
     def check(self) -> None:
-        """Read again if the service reports other states of locations, or could not be read; send one request."""
+        """Read again if the last read failed or the service reports other states of locations; send one request."""
         statuses = {group.name: group.status for group in self._groups() if group.status}
         if not statuses:
             return
@@ -235,7 +235,7 @@ class ReplicaStates:
             databases, complete = list(listing.items), listing.complete
         names = [database.name for database in databases if database.group == group]
         if not self.supported or not (names or complete):
-            raise UnsupportedError(NO_LAG)
+            raise UnsupportedError("this service does not report replica lag")
         return read_summaries(self.state, organization, codes, names if all_ else names[:MEASURED], stop)
 
 

@@ -400,7 +400,7 @@ class TableBrowser(PanelPart):
 
 
 MARKS = {None: "", "ascending": " ▲", "descending": " ▼"}
-UNREADABLE = "The tables of {} could not be read: {}"
+UNREADABLE = "Cannot read the tables of {}: {}"
 
 
 def _missing(query: PageQuery, page: Page) -> str:

@@ -87,7 +87,7 @@ class TokenForms(PanelPart):
         chosen, database, read_only = self.expires.widget.value, self.database, self.read_only.value
         expiration = self.duration.text.lower() if chosen == CUSTOM else chosen
         if expiration != "never" and not _DURATION.fullmatch(expiration):
-            raise SessionError(f"{expiration or 'nothing'!r} is not a duration", hint="write 12h, 7d or 1w2d6h")
+            raise SessionError(f"{expiration!r} is not a duration", hint="write 12h, 7d or 1w2d6h")
         organization = self.state.organization
 
         def apply(made: Secret) -> str:

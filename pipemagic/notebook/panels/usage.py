@@ -35,11 +35,11 @@ NEARLY = 0.8
 """The share of a quota at which its bar shows a warning."""
 
 ON = (
-    "statements run when a quota of the plan is used up, and a service that charges bills what exceeds it. Hosted "
-    "services require a payment method; switching overages off later does not cancel charges already incurred."
+    "statements still run after a quota of the plan is used up, and a paid service bills the excess. Hosted services "
+    "require a payment method; switching overages off later does not cancel charges already incurred."
 )
 OFF = (
-    "when a quota of the plan is used up, statements fail with the code BLOCKED until the next month begins (UTC). "
+    "after a quota of the plan is used up, statements fail with the code BLOCKED until the next month begins (UTC). "
     "Nothing is billed beyond the plan."
 )
 

@@ -107,7 +107,7 @@ def test_suspend_and_resume(page, session):
     assert panel.rows("Details")[0][-1] == "ok"
     assert not panel.can("Resume database")
     panel.click("Suspend database ...")
-    assert "This ends all statements and open transactions on main, of all users" in panel.words
+    assert "This ends all statements and open transactions on main, for all users" in panel.words
     panel.type("Type main to suspend", "mian")
     panel.submit("Suspend database")
     panel.wait("nothing was suspended: the typed name is not main")

@@ -676,7 +676,7 @@ def test_tables_that_cannot_be_read(session, monkeypatch):
         broken.setattr(table_browser, "read_schema", unreadable)
         panel = PanelPage(open_panel(session, "explore"))
         panel.wait("the server is out of order")
-        assert panel.text == "Explore\nThe tables of main could not be read: the server is out of order"
+        assert panel.text == "Explore\nCannot read the tables of main: the server is out of order"
     panel.click("Refresh")
     panel.wait("No tables yet.")
 

@@ -39,14 +39,14 @@ def test_the_text_has_no_figures_that_vary_between_runs(panel):
 
 
 def test_overages_are_switched_and_both_states_are_explained(panel, session):
-    assert "Now off: when a quota of the plan is used up, statements fail with the code BLOCKED" in panel.words
-    assert "When on: statements run when a quota of the plan is used up" in panel.words
+    assert "Now off: after a quota of the plan is used up, statements fail with the code BLOCKED" in panel.words
+    assert "When on: statements still run after a quota of the plan is used up" in panel.words
     panel.click("Switch overages on")
     panel.wait("Overages are on for organization local.")
     assert "%pipedb overages on" in panel.words
     panel.wait_for("Switch overages off")
     assert session.organization.settings().overages is True
-    assert "Now on: statements run" in panel.words
+    assert "Now on: statements still run" in panel.words
     assert "switching overages off later does not cancel charges already incurred" in panel.words
     panel.click("Switch overages off")
     panel.wait("Overages are off for organization local.")
