@@ -199,7 +199,7 @@ def test_optional_fields(api):
     (b'{"name":"edge"}', '"location" is missing'),
     (b'{"name":{"location":"ams"},"location":"ams"}', '"name" must be a string'),
     (b'{"name":"edge","location":"xxx"}', "invalid location: xxx"),
-    (b'{"name":"../edge","location":"ams"}', "invalid group name: it must have between 1 and 57 characters"),
+    (b'{"name":"../edge","location":"ams"}', "invalid group name: it must have between 1 and 57 lower-case letters"),
 ])  # fmt: skip
 def test_bad_bodies(api, body, message):
     status, said = api.error("POST", f"{ORG}/groups", body)

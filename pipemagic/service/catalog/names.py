@@ -53,7 +53,7 @@ def is_label(label: str) -> bool:
 def _check(kind: str, name: str, limit: int) -> str:
     if not (1 <= len(name) <= limit and _FORM.fullmatch(name)):
         raise Refused(
-            400, f"invalid {kind} name: it must have between 1 and {limit} characters, "
-            "lower-case letters, digits and hyphens, with no hyphen first or last",
+            400, f"invalid {kind} name: it must have between 1 and {limit} lower-case letters, digits and hyphens, "
+            "and may not begin or end with a hyphen",
         )  # fmt: skip
     return name
