@@ -62,6 +62,8 @@ def messages() -> list[Message]:
     found = {message for path in PACKAGE.rglob("*.py") for message in _Module(path).messages()}
     for path in (*PACKAGE.rglob("*.md"), *PACKAGE.rglob("*.js")):
         name = path.relative_to(PACKAGE).as_posix()
+        if name.startswith("pages/"):  # the documentation, which only an installed package contains
+            continue
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             texts = [line] if path.suffix == ".md" else [text for text in re.findall(r'"([^"]+)"', line) if " " in text]
             found |= {Message(name, number, "text", text) for text in texts if text.strip() and PROSE.search(text)}
