@@ -45,7 +45,7 @@ def test_a_statement_inside_one_function_is_abandoned_and_the_service_ends(servi
         assert samples["pipemagic_statements_abandoned_total",] == 1
         assert samples["pipemagic_statements_abandoned_running",] == 1
         assert other.rows("SELECT 1") == [("1",)]
-    assert "a statement on local/work was stopped: it is inside one function" in service.log()
+    assert "a statement on local/work was stopped: it is in a function that cannot be interrupted" in service.log()
     service.process.send_signal(signal.SIGTERM)
     assert service.process.wait(PATIENCE) == 0
     assert service.log().endswith("stopped\n")

@@ -179,7 +179,7 @@ PRINTS_MEANWHILE = f"""
 import threading
 def say_it():
     while not displayed: time.sleep(0.01)
-    print("meanwhile")
+    print("meanwhile\\n", end="")  # one write, which nothing can divide
 import time
 displayed = []
 publish = get_ipython().display_pub.publish

@@ -152,7 +152,7 @@ def test_nothing_is_sent_while_a_transaction_is_open(seat, often):
     assert seat.teacher.execute(ROWS).rows == [CONNECTED]
     seat.shell("%sql INSERT INTO birds VALUES ('Cleo')")  # fails if another connection has written since BEGIN
     seat.shell("%sql COMMIT")
-    assert seat.rows(2)[1:] == [(2, 0, None, None, None, None)]
+    assert seat.rows(2)[1:] == [(3, 0, None, None, None, None)]
 
 
 def test_nothing_is_sent_while_a_check_runs(seat, often):

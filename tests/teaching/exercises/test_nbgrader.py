@@ -108,4 +108,4 @@ def test_the_tampered_answers_passed_before_grading(course):
     notebook = nbformat.read(course / "autograded" / "tampered" / "homework" / "birds.ipynb", as_version=4)
     cells = {cell.id: cell for cell in notebook.cells}
     assert "egg: passed, 1 of 1 point" in json.dumps(cells["egg-answer"].outputs)
-    assert "checked with another file than the teacher" in json.dumps(cells["egg-points"].outputs)
+    assert "checked with a file that differs from the teacher" in json.dumps(cells["egg-points"].outputs)
