@@ -23,6 +23,7 @@ BANNED = re.compile(
     r"there is an? \w+ .{1,40} already|has no SQL form|stays? object|another column is named|lengths? of time"
     r"|without (?:a )?partner|\bbeside what\b|host name in .* is unknown|does not enclose|what came back|names .* twice"
     r"|is not a DataFrame, a DataFrame|no variable '|[\d}] %(?! ?[\w{(%])"
+    r"|there is no (?:profile|table or view|folder|connection|variable)\b|ask for fewer"
 )
 """Phrases that a native speaker would not write, and a blank before a percent sign."""
 
@@ -32,6 +33,7 @@ def of(kind: str) -> list[Message]:
 
 
 def test_the_list_has_messages_of_each_kind_and_folder():
+    print(*every_message(), sep="\n")
     texts = {message.text for message in every_message()}
     assert {
         "the address has no scheme", "write libsql://..., https://... or http://...",  # an error and its hint

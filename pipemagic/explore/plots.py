@@ -236,7 +236,7 @@ def _inspect_amount(query: PlotQuery, y: str | None, agg: Aggregate) -> PlotColu
         return None
     column = query.inspect(y, any_kind=agg == "count")
     if agg != "count" and column.kind != "number":
-        raise PlotError(f"{y} has no numbers", hint="the aggregate count counts its values")
+        raise PlotError(f"{y} has no numbers", hint="--agg count counts its values (in Python: agg='count')")
     return column
 
 
