@@ -279,6 +279,7 @@ def _typed(columns: Mapping[str, Any], sep: str, options: Mapping[str, Any]) -> 
     """Return the columns with their types."""
     texts = {name: TextColumn.of(column, _missing(name, options)) for name, column in columns.items()}
     dtypes, dates = dtypes_of(options, columns), _date_columns(options, columns)
+    tried = options.get("parse_dates") is not False  # a list does not change the types of the other columns
     numbers = NumberFormat(options.get("decimal") or ".", options.get("thousands") or "")
     if "decimal" not in options and "thousands" not in options:
         numbers = _number_format({name: column for name, column in texts.items() if name not in dtypes}, sep)
@@ -290,10 +291,10 @@ def _typed(columns: Mapping[str, Any], sep: str, options: Mapping[str, Any]) -> 
     for name, column in texts.items():
         if name in dtypes:
             arrays[name] = inference.converted(name, column.items(), dtypes[name], numbers)
-        elif dates is not None and name in dates:
+        elif name in dates:
             arrays[name] = _parsed(name, column, options)
         else:
-            arrays[name] = inference.typed_texts(column, numbers, true=true, false=false, dates=dates is None)
+            arrays[name] = inference.typed_texts(column, numbers, true=true, false=false, dates=tried)
     return pd.DataFrame(arrays)
 
 
@@ -306,8 +307,8 @@ def _missing(name: str, options: Mapping[str, Any]) -> set[str]:
     return {"", *map(str, texts), *(_DEFAULT_NA if options.get("keep_default_na") else ())}
 
 
-def _date_columns(options: Mapping[str, Any], names: Iterable[str]) -> Sequence[str] | None:
-    """Return the columns of the option parse_dates; None if all are tried."""
+def _date_columns(options: Mapping[str, Any], names: Iterable[str]) -> Sequence[str]:
+    """Return the columns that the option parse_dates names."""
     columns, names = options.get("parse_dates", True), list(names)
     for option in ("dayfirst", "date_format"):
         if option in options and isinstance(columns, bool):
@@ -316,7 +317,7 @@ def _date_columns(options: Mapping[str, Any], names: Iterable[str]) -> Sequence[
                 hint=f"add parse_dates=[{names[0]!r}]",
             )
     if isinstance(columns, bool):
-        return None if columns else ()
+        return ()
     for name in columns:
         if name not in names:
             raise unknown_column("parse_dates", name, names)

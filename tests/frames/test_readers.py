@@ -526,6 +526,9 @@ def test_dates_of_other_forms_need_their_form(read, error):
     assert read(text, "parse_dates=['day']", "dayfirst=True").day[0] == fifth
     assert read(text, "parse_dates=['day']", "date_format='%d.%m.%Y'").day[0] == fifth
     assert read("day\n2024-01-05\n", "parse_dates=False").day[0] == "2024-01-05"
+    options = ("parse_dates=['day']", "date_format='%d.%m.%Y'")
+    other = read("day,at\n05.01.2024,2024-03-31T01:30:00+01:00\n,2024-03-31T01:30:00Z\n", *options)["at"]
+    assert other.tolist() == [pd.Timestamp("2024-03-31T00:30Z"), pd.Timestamp("2024-03-31T01:30Z")]
     assert "order" in error("day\n01/13/2024\n", "parse_dates=['day']", "dayfirst=True")
     assert "column day" in error("day\n31.12.2024\n32.12.2024\n", "parse_dates=['day']", "dayfirst=True")
 
