@@ -86,7 +86,10 @@ def test_streams_that_have_read_a_table(tmp_path, text):
                 if number % 100 == 0:
                     growth.sample()
                     others_work(service, other)
-        assert outcomes(answers) == {200: 1500}
+        # Each holds about 200 KB in a transaction: so many do not fit, unless the first expire before the last begin.
+        refused = [answer for answer in answers if answer.status_code != 200]
+        assert {answer.json()["code"] for answer in refused} <= {"OUT_OF_MEMORY"}
+        assert len(refused) == 0 if text == SCAN else len(refused) <= 500
         others_work(service, other)
 
 
