@@ -95,3 +95,11 @@ def test_each_cell_that_succeeds_does_so_again(path, tmp_path, monkeypatch):
         if first is not second
     ]
     assert changed == []
+
+
+def test_the_page_on_scripts_has_the_rule_for_the_port():
+    """Users need it for `--nbval`, as these notebooks do."""
+    page = (FOLDER.parent / "docs" / "how-to" / "scripts.md").read_text("utf-8")
+    rule = page.partition("```ini\n")[2].partition("```")[0]
+    assert rule.startswith("[port]\n")
+    assert rule in (FOLDER.parent / "tests" / "nbval.cfg").read_text("utf-8")

@@ -95,21 +95,29 @@ class Connection:
         self.database.transport.find_again = self._find_again
 
     @property
-    def greeting(self) -> str:
-        """The text that reports a new connection."""
-        parts = ["" if self.where == self.name else self.where, "read-only" if self.read_only else ""]
-        where = ", ".join(filter(None, parts))
-        connected = f"Connected to {self.name}{f' ({where})' if where else ''}.{self._existing}"
-        return "\n".join([connected, *self.notes])
+    def address(self) -> str:
+        """The address of the database, for `pipemagic.connect` and other clients, without a token.
+
+        The embedded service may have another port after each start.
+        """
+        return self.database.url
 
     @property
-    def _existing(self) -> str:
-        """The line about a temporary database that existed before this connection."""
+    def greeting(self) -> str:
+        """The text that reports a new connection."""
+        service = "" if self.organization is None else self.where  # otherwise the address says where it is
+        details = ", ".join(filter(None, [service, "read-only" if self.read_only else ""]))
+        connected = f"Connected to {self.name}{f' ({details})' if details else ''}."
+        return "\n".join([connected, *self._existing, f"Address: {self.address}", *self.notes])
+
+    @property
+    def _existing(self) -> list[str]:
+        """The line about a temporary database that existed before this connection; none for others."""
         if self.existing_tables is None:
-            return ""
+            return []
         tables = self.existing_tables
         content = f"with its {'tables' if tables[1:] else 'table'} {list_names(tables)}" if tables else "without tables"
-        return f"\nIt is the same temporary database as before, {content}."
+        return [f"It is the same temporary database as before, {content}."]
 
     @property
     def read_only(self) -> bool:

@@ -347,7 +347,7 @@ class Session:
         if connection is None:
             return False
         if read_only and not connection.read_only and connection.organization is None:
-            again = f"%pipedb connect {connection.database.url} --as {name} --read-only"
+            again = f"%pipedb connect {connection.address} --as {name} --read-only"
             raise SessionError(f"{name} is already connected, and may write", hint=again)
         return not connection.refused and (connection.read_only or not read_only)
 
@@ -586,8 +586,8 @@ class Session:
 def _place(connection: Connection) -> tuple[str, str, str | None]:
     """Return what identifies a database even after its service was started again, at another address."""
     organization = None if connection.profile is None else connection.profile.organization
-    return connection.where, connection.listed_as or connection.database.url, organization
+    return connection.where, connection.listed_as or connection.address, organization
 
 
 def _same_database(first: Connection, second: Connection) -> bool:
-    return (first.database.url, first.read_only) == (second.database.url, second.read_only)
+    return (first.address, first.read_only) == (second.address, second.read_only)

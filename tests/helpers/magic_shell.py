@@ -19,6 +19,7 @@ from pipemagic import launcher
 from pipemagic.session.tokens import API_URL, DATABASE_TOKENS, DATABASE_URL, PLATFORM_TOKENS
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_PORT = re.compile(r"localhost:\d+")
 
 
 @dataclass
@@ -35,6 +36,11 @@ class Cell:
     def lines(self) -> list[str]:
         """The lines that it printed, without the value that IPython shows."""
         return [line for line in self.out.split("Out[")[0].splitlines() if line]
+
+    @property
+    def stable_lines(self) -> list[str]:
+        """The lines, with PORT for the port of the service, which differs between runs."""
+        return [_PORT.sub("localhost:PORT", line) for line in self.lines]
 
 
 class Shell:

@@ -22,7 +22,10 @@ def embedded(shell, local_service):
 
 def test_connect_without_a_target_creates_a_database_once(shell, local_service):
     for _ in range(2):
-        assert shell("%pipedb connect").lines == ["Connected to main (embedded service)."]
+        assert shell("%pipedb connect").stable_lines == [
+            "Connected to main (embedded service).",
+            "Address: http://main-local.localhost:PORT",
+        ]
     assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
 
 
@@ -42,7 +45,7 @@ def test_create_a_group_and_a_database(embedded):
     assert embedded("%pipedb databases").value.to_dict("list") == {
         "database": ["flights", "main"], "group": ["edge", "default"], "status": ["ok", "ok"],
     }  # fmt: skip
-    assert embedded("%pipedb connect flights").lines == ["Connected to flights (embedded service)."]
+    assert embedded("%pipedb connect flights").lines[0] == "Connected to flights (embedded service)."
     assert embedded("%pipedb overages on").lines == ["Overages are on for organization local."]
     assert embedded("%pipedb overages off").lines == ["Overages are off for organization local."]
 
@@ -127,7 +130,7 @@ def test_create_existing_is_an_error_with_a_hint(embedded):
 
 def test_connections_use_close_stop(embedded):
     embedded("%pipedb create-database other --group default")
-    assert embedded("%pipedb connect other --as second").lines == ["Connected to second (embedded service)."]
+    assert embedded("%pipedb connect other --as second").lines[0] == "Connected to second (embedded service)."
     assert embedded("%pipedb connections").value.to_dict("list") == {
         "connection": ["main", "second"], "where": ["embedded service"] * 2, "current": [False, True],
     }  # fmt: skip

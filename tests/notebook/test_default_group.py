@@ -94,7 +94,7 @@ def test_the_hint_for_a_missing_database_can_be_typed(two_groups):
     hint = two_groups.fails("%pipedb connect flights").error.hint
     assert hint == "%pipedb create-database flights creates it"
     two_groups(hint.removesuffix(" creates it"))
-    assert two_groups("%pipedb connect flights").lines == ["Connected to flights (embedded service)."]
+    assert two_groups("%pipedb connect flights").lines[0] == "Connected to flights (embedded service)."
 
 
 def test_the_lines_that_make_a_database_of_a_file_can_be_typed(two_groups, tmp_path, monkeypatch):

@@ -49,13 +49,12 @@ def test_the_default_connection(db, file, tmp_path):
     db("%config PipeMagic.connection = 'mine'")
     ran = db("%sql SELECT 1 AS a")
     assert ran.value["a"].tolist() == [1]
-    assert len(ran.lines) == 1
-    assert ran.lines[0].startswith("Connected to mine (")
+    assert ran.lines == ["Connected to mine.", f"Address: {url(db)}"]
     assert db("%sql SELECT 1 AS a").lines == []
     db("%pipedb close")
-    assert db("%pipedb tables").lines[0].startswith("Connected to mine (")
+    assert db("%pipedb tables").lines[0] == "Connected to mine."
     db("%pipedb close")
-    assert db("%pipedb connect").lines[0].startswith("Connected to mine (")
+    assert db("%pipedb connect").lines[0] == "Connected to mine."
 
 
 def test_invalid_profiles_are_listed_with_their_errors(shell, tmp_path):

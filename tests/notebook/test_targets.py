@@ -40,7 +40,7 @@ def lines_of(cell):
 def test_quotes_in_env(shell, variables, sqld_database, mark):
     shell(f"%env PIPEMAGIC_URL={mark}{sqld_database.url}{mark}")
     shell(f"%env PIPEMAGIC_TOKEN={mark}Bearer {sqld_database.token}{mark}")
-    assert shell("%pipedb connect").lines == [f"Connected to {sqld_database.name} ({sqld_database.name}.localhost)."]
+    assert shell("%pipedb connect").lines == [f"Connected to {sqld_database.name}.", f"Address: {sqld_database.url}"]
     assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
 
 
@@ -110,7 +110,7 @@ def test_a_host_with_a_port_is_an_address(shell, host):
 def test_the_status_line_has_the_scheme(shell, variables, sqld_database):
     shell(f"%env PIPEMAGIC_TOKEN={sqld_database.token}")
     host = sqld_database.url.removeprefix("http://")
-    assert shell(f"%pipedb connect {host}").lines == [f"Connected to {sqld_database.name} (http://{host})."]
+    assert shell(f"%pipedb connect {host}").lines == [f"Connected to {sqld_database.name}.", f"Address: http://{host}"]
     assert shell("%pipedb connections").value["where"].tolist() == [f"http://{host}"]
 
 

@@ -9,12 +9,15 @@ from pipemagic import launcher
 from pipemagic.errors import ConfirmError, ServiceError, SessionError
 
 SAME = "It is the same temporary database as before, "
+ADDRESS = "Address: http://main-local.localhost:PORT"
+TEMPORARY = ["Connected to temporary (temporary service).", ADDRESS]
+MAIN = ["Connected to main (embedded service).", ADDRESS]
 
 
 @pytest.fixture
 def temporary(shell, data):
     """A shell with a temporary database, and a data folder of its own for the embedded service."""
-    assert shell("%pipedb connect --temporary").lines == ["Connected to temporary (temporary service)."]
+    assert shell("%pipedb connect --temporary").stable_lines == TEMPORARY
     shell("%sql CREATE TABLE flights AS SELECT 1 AS a")
     return shell
 
@@ -36,7 +39,7 @@ def listed(shell):
 
 
 def test_temporary_and_embedded_connections_stay_side_by_side(temporary):
-    assert temporary("%pipedb connect").lines == ["Connected to main (embedded service)."]
+    assert temporary("%pipedb connect").stable_lines == MAIN
     assert listed(temporary) == {"temporary": ("temporary service", False), "main": ("embedded service", True)}
     temporary("%sql CREATE TABLE kept AS SELECT 2 AS a")
     assert temporary("%sql --on temporary SELECT a FROM flights").value["a"].tolist() == [1]
@@ -45,7 +48,7 @@ def test_temporary_and_embedded_connections_stay_side_by_side(temporary):
     assert temporary("%pipedb connect --temporary").lines[0] == "Connected to temporary (temporary service)."
     assert listed(temporary) == {"temporary": ("temporary service", True), "main": ("embedded service", False)}
     assert temporary("%pipedb databases").value["database"].tolist() == ["main"]
-    assert temporary("%pipedb connect main").lines == ["Connected to main (embedded service)."]
+    assert temporary("%pipedb connect main").stable_lines == MAIN
 
 
 @pytest.mark.parametrize(
@@ -59,25 +62,25 @@ def test_a_named_temporary_connection_keeps_its_name(temporary, options, name):
 
 
 def test_a_second_connect_says_that_the_database_is_the_same(temporary):
-    again = ["Connected to temporary (temporary service).", f"{SAME}with its table flights."]
-    assert temporary("%pipedb connect --temporary").lines == again
+    again = ["Connected to temporary (temporary service).", f"{SAME}with its table flights.", ADDRESS]
+    assert temporary("%pipedb connect --temporary").stable_lines == again
     temporary("%sql CREATE VIEW late AS SELECT a FROM flights")
     again[1] = f"{SAME}with its tables flights, late."
-    assert temporary("%pipedb connect --temporary").lines == again
-    assert temporary("%pipedb close\n%pipedb connect --temporary").lines == ["Closed temporary.", *again]
-    read_only = temporary("%pipedb connect --temporary --as reader --read-only").lines
-    assert read_only == ["Connected to reader (temporary service, read-only).", again[1]]
+    assert temporary("%pipedb connect --temporary").stable_lines == again
+    assert temporary("%pipedb close\n%pipedb connect --temporary").stable_lines == ["Closed temporary.", *again]
+    read_only = temporary("%pipedb connect --temporary --as reader --read-only").stable_lines
+    assert read_only == ["Connected to reader (temporary service, read-only).", *again[1:]]
     temporary("%pipedb use temporary")
     temporary("%sql DROP VIEW late")
     temporary("%sql DROP TABLE flights")
-    assert temporary("%pipedb connect --temporary").lines == [again[0], f"{SAME}without tables."]
+    assert temporary("%pipedb connect --temporary").lines[:2] == [again[0], f"{SAME}without tables."]
     temporary("%sql " + "; ".join(f"CREATE TABLE t{number} (a)" for number in range(10)))
     assert temporary("%pipedb connect --temporary").lines[1].endswith("t6, t7 and 2 more.")
 
 
 def test_the_tables_that_are_named_are_those_of_now(temporary):
     temporary("%pipedb connect --temporary\n%sql DROP TABLE flights\n%sql CREATE TABLE late (a)")
-    assert temporary("%pipedb connect temporary").lines == ["Connected to temporary (temporary service)."]
+    assert temporary("%pipedb connect temporary").stable_lines == TEMPORARY
     session_of(temporary).organization.invalidate_tokens("main")
     assert temporary.fails("%sql SELECT a FROM late").error.hint.startswith("%pipedb connect --temporary creates")
     assert temporary("%pipedb connect --temporary").lines[1] == f"{SAME}with its table late."
@@ -85,9 +88,9 @@ def test_the_tables_that_are_named_are_those_of_now(temporary):
 
 def test_a_new_temporary_database_is_not_the_same(temporary):
     temporary("%pipedb delete-database main --confirm")
-    assert temporary("%pipedb connect --temporary").lines == ["Connected to temporary (temporary service)."]
-    assert temporary("%pipedb connect").lines == ["Connected to main (embedded service)."]
-    assert temporary("%pipedb connect").lines == ["Connected to main (embedded service)."]  # which everybody expects
+    assert temporary("%pipedb connect --temporary").stable_lines == TEMPORARY
+    assert temporary("%pipedb connect").stable_lines == MAIN
+    assert temporary("%pipedb connect").stable_lines == MAIN  # which everybody expects
 
 
 def test_a_replaced_connection_reports_what_is_lost(temporary):
@@ -96,9 +99,9 @@ def test_a_replaced_connection_reports_what_is_lost(temporary):
         "Temporary tables of the earlier connection are gone: mine.", "The open transaction was rolled back.",
     ]  # fmt: skip
     temporary("%pipedb connect main")
-    assert temporary("%pipedb connect").lines == [
+    assert temporary("%pipedb connect").stable_lines == [
         "Closed the earlier connection main, to another database (temporary service).",
-        "Connected to main (embedded service).",
+        *MAIN,
     ]
 
 
@@ -120,9 +123,9 @@ def test_a_temporary_service_that_has_ended_is_replaced(temporary):
     failed = temporary.fails("%sql SELECT a FROM flights")
     assert isinstance(failed.error, ServiceError)
     assert failed.error.hint == "%pipedb connect --temporary starts a new one"
-    assert temporary("%pipedb connect --temporary").lines == [
+    assert temporary("%pipedb connect --temporary").stable_lines == [
         "The temporary service has ended; its databases were deleted: main, other.",
-        "Connected to temporary (temporary service).",
+        *TEMPORARY,
     ]
     assert listed(temporary) == {"temporary": ("temporary service", True)}
     assert temporary("%pipedb tables").value.empty
@@ -200,8 +203,8 @@ def test_a_refused_token_of_a_temporary_database_is_renewed_by_the_line_of_the_h
 
 
 def test_the_limits_of_a_temporary_service_can_be_relaxed(shell, data):
-    lines = shell("%pipedb connect --temporary --limits relaxed").lines
-    assert lines == ["Connected to temporary (temporary service with relaxed limits)."]
+    lines = shell("%pipedb connect --temporary --limits relaxed").stable_lines
+    assert lines == ["Connected to temporary (temporary service with relaxed limits).", ADDRESS]
     shell("%sql SELECT 1")
     assert '"stream_ttl_ms": 3600000' in str(shell("%pipedb wire last").value)
     assert "temporary (temporary service with relaxed limits, current)" in shell("%pipedb status").out
@@ -219,14 +222,15 @@ def test_other_limits_need_another_service(temporary):
     assert "%pipedb stop --confirm" in failed.error.hint
     assert temporary("%sql SELECT a FROM flights").value["a"].tolist() == [1]
     temporary("%pipedb stop --confirm")
-    assert temporary("%pipedb connect --temporary --limits relaxed").lines == [
-        "Connected to temporary (temporary service with relaxed limits)."
+    assert temporary("%pipedb connect --temporary --limits relaxed").stable_lines == [
+        "Connected to temporary (temporary service with relaxed limits).",
+        ADDRESS,
     ]
 
 
 def test_a_temporary_service_that_has_ended_is_replaced_by_one_with_other_limits(temporary):
     crash(folder_of(temporary))
-    assert temporary("%pipedb connect --temporary --limits relaxed").lines[-1] == (
+    assert temporary("%pipedb connect --temporary --limits relaxed").lines[-2] == (
         "Connected to temporary (temporary service with relaxed limits)."
     )
 

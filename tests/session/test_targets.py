@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+import pipemagic
 from pipemagic.errors import AddressError, ConnectError, SessionError
 from pipemagic.session import Session
 from pipemagic.session.profiles import FILE
@@ -135,7 +136,7 @@ def test_a_host_with_a_port_is_an_address(make_session, sqld_database):
     session = make_session({"PIPEMAGIC_TOKEN": sqld_database.token})
     connection = session.connect(host)
     assert works(session)
-    assert connection.greeting == f"Connected to {sqld_database.name} (http://{host})."
+    assert connection.greeting == f"Connected to {sqld_database.name}.\nAddress: http://{host}"
     assert connection.profile.address == f"http://{host}"
     assert make_session({"PIPEMAGIC_URL": host, "PIPEMAGIC_TOKEN": sqld_database.token}).run("SELECT 1") is not None
     assert session.connect(f"turso://{host}", name="turso").database.url == f"http://{host}"
@@ -149,7 +150,7 @@ def test_the_embedded_service_at_its_number(make_session, local_service):
     port = local_service.url.rpartition(":")[2]
     session.run("CREATE TABLE IF NOT EXISTS at_port (a)")
     connection = session.connect(f"127.0.0.1:{port}", token=token, name="number")
-    assert connection.greeting == f"Connected to number (http://127.0.0.1:{port})."
+    assert connection.greeting == f"Connected to number.\nAddress: http://127.0.0.1:{port}"
     assert session.run("SELECT count(*) AS n FROM at_port")["n"].tolist() == [0]
 
 
@@ -300,3 +301,21 @@ def test_a_token_instead_of_the_name_of_a_variable(make_session, text):
     with pytest.raises(SessionError, match="takes the name of an environment variable") as caught:
         make_session().connect("http://127.0.0.1:1", token_env=text)
     assert text not in str(caught.value)
+
+
+# -- the address
+
+
+def _connected_to(kind, session, sqld_database):
+    if kind == "sqld":
+        return session.connect(f"libsql://{sqld_database.url.removeprefix('http://')}", token=sqld_database.token)
+    return session.connect(temporary=kind == "temporary")
+
+
+@pytest.mark.parametrize("kind", ["embedded", "temporary", "sqld"])
+def test_the_address_opens_the_same_database_for_other_programs(make_session, local_service, sqld_database, kind):
+    connection = _connected_to(kind, session := make_session(), sqld_database)
+    session.run("CREATE TABLE shared AS SELECT 7 AS a")
+    assert f"\nAddress: {connection.address}" in connection.greeting
+    with pipemagic.connect(connection.address, connection.database.transport.token) as database:
+        assert database.execute("SELECT a FROM shared").rows == [(7,)]

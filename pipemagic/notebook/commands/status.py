@@ -70,7 +70,7 @@ def _say_address(connection: Connection) -> None:
     from pipemagic.text import word
 
     name = connection.listed_as or connection.name
-    say(f"Address for other programs: {connection.database.url}")
+    say(f"Address for other programs: {connection.address}")
     if connection.organization is not None:
         say(f"Token for other programs: %pipedb create-token {word(name)} --to-file {word(f'{name}.token')}")
 

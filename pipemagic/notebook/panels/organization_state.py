@@ -145,7 +145,7 @@ class OrganizationState:
             finally:
                 self._connecting = False
             if not self.session.in_organization:
-                return f"{greeting} This address belongs to no organization: choose one with %pipedb organization."
+                return f"{greeting}\nThis address belongs to no organization: choose one with %pipedb organization."
             self._read()
             return greeting
 

@@ -24,7 +24,9 @@ def test_from_a_name_to_a_cell(page, session):
     assert "%pipedb create-database flights --group default" in panel.words
     assert session.organization.databases().items[0].url in panel.words
     panel.click("Connect to flights")
-    panel.wait("Connected to flights (embedded service).\n%pipedb connect flights\n%%sql cells use flights.")
+    address = session.organization.databases().items[0].url
+    greeting = f"Connected to flights (embedded service).\nAddress: {address}"
+    panel.wait(f"{greeting}\n%pipedb connect flights\n%%sql cells use flights.")
     assert session.current == "flights"
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
     assert panel.text == "Databases\n  Name     Group\n  flights  default  current\n  main     default  connected"
