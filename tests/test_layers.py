@@ -26,7 +26,7 @@ LAYERS = [
     ["management_api"],
     ["launcher", "explore"],
     ["session"],
-    ["notebook", "cli"],
+    ["notebook", "cli", "dbapi"],
     ["panels"],
     ["__init__", "__main__"],
     ["teaching"],
@@ -40,7 +40,7 @@ ONLY = {
     "urllib.request": {"http"},
     "http.client": {"client", "launcher", "service"},  # a lease is one open connection
     "apsw": {"service", "explore"},  # explore reads the grammar of a statement with an error, and opens no file
-    "sqlite3": {"service"},
+    "sqlite3": {"service", "dbapi"},  # dbapi has the numbers of its result codes
     "starlette": {"service"},
     "uvicorn": {"service"},
     "cryptography": {"service"},

@@ -1,0 +1,189 @@
+"""A DB-API cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pipemagic.dbapi.errors import ProgrammingError, converting
+from pipemagic.dbapi.parameters import Parameters, binder, single_statement
+from pipemagic.dbapi.rows import Row, Rows
+from pipemagic.errors import StatementError
+from pipemagic.frames import arrow_polars, to_frame
+from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
+from pipemagic.hrana.messages import Stmt, StmtResult
+from pipemagic.sql import ParsedStatement
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from pipemagic.dbapi.connection import Connection
+
+Description = tuple[tuple[str, str | None, None, None, None, None, None], ...]
+
+MOST_AT_ONCE = 10_000
+"""The rows of executemany that are sent in one request."""
+
+
+class Cursor:
+    """A cursor of PEP 249: runs statements and fetches their rows, tuples of None, int, float, str and bytes."""
+
+    def __init__(self, connection: Connection, *, stream: bool) -> None:
+        self.connection = connection
+        """The connection that it runs on."""
+        self.arraysize = 1
+        """The number of rows that `fetchmany` returns by default."""
+        self.rowcount = -1
+        """The rows that the last statement inserted, updated or deleted; -1 for any other, and for a query."""
+        self.lastrowid: int | None = None
+        """The rowid of the last INSERT or REPLACE of `execute`; None before."""
+        self.description: Description | None = None
+        """A tuple for each column: its name, its declared type or None, and five times None. None without columns."""
+        self._stream = stream
+        self._rows: Rows | None = None
+        self._is_closed = False
+
+    # -- run
+
+    def execute(self, sql: str, parameters: Parameters = (), /) -> Cursor:
+        """Run one statement; ``parameters`` are a sequence for ``?``, a mapping for ``:name``. Return the cursor."""
+        self._reset()
+        statement = single_statement(sql)
+        if statement is None:
+            return self
+        with converting():
+            stmt = binder(statement)(parameters)
+            if self._stream and statement.only_reads:
+                self._show(self.connection.rows(statement, stmt))
+                return self
+            try:
+                result = self.connection.run(statement, [stmt])[0]
+            except StatementError as error:
+                if error.code != RESPONSE_TOO_LARGE or not statement.only_reads:
+                    raise
+                self._show(self.connection.rows(statement, stmt))
+                return self
+            self._show(Rows(result.cols, [result.rows]))
+            self._count(statement, [result])
+            if statement.verb in ("INSERT", "REPLACE") and result.last_insert_rowid is not None:
+                self.lastrowid = int(result.last_insert_rowid)
+        return self
+
+    def executemany(self, sql: str, parameters: Iterable[Parameters], /) -> Cursor:
+        """Run one statement that changes rows with each of some ``parameters``, in few requests. Return the cursor.
+
+        Where each statement would commit by itself, all of them are applied or none.
+        """
+        self._reset()
+        statement = single_statement(sql)
+        if statement is None or not statement.changes_rows or statement.returns_rows:
+            raise ProgrammingError("executemany() runs INSERT, UPDATE, DELETE and REPLACE without RETURNING")
+        with converting():
+            stmts = map(binder(statement, want_rows=False), parameters)
+            first, second = _chunk(stmts), _chunk(stmts)
+            self.rowcount = 0
+            with self.connection.all_or_none(one_request=not second) as atomic:
+                while first:
+                    self._count(statement, self.connection.run(statement, first, atomic=atomic), add=True)
+                    first, second = second, _chunk(stmts)
+        return self
+
+    def executescript(self, script: str, /) -> Cursor:
+        """Run the statements of a script without parameters; their rows are dropped. Return the cursor."""
+        self._reset()
+        with converting():
+            self.connection.run_script(script)
+        return self
+
+    # -- fetch
+
+    def fetchone(self) -> Row | None:
+        """Return the next row, None if there is none."""
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """Return the next ``size`` rows, by default ``arraysize``; fewer at the end."""
+        return self._fetch(self.arraysize if size is None else size)
+
+    def fetchall(self) -> list[Row]:
+        """Return the rows that were not fetched yet."""
+        return self._fetch(None)
+
+    def __iter__(self) -> Iterator[Row]:
+        return self
+
+    def __next__(self) -> Row:
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
+
+    def fetch_df(self) -> pd.DataFrame:
+        """Return the rows that were not fetched yet as a DataFrame, with the types of a cell of %%sql."""
+        return to_frame(self._rest())
+
+    def fetch_arrow_table(self) -> pa.Table:
+        """Return the rows that were not fetched yet as an Arrow table; requires pyarrow."""
+        return arrow_polars.converter("arrow")(self._rest())
+
+    # -- the rest of PEP 249
+
+    def setinputsizes(self, sizes: Sequence[Any], /) -> None:
+        """Do nothing: sizes are not needed."""
+
+    def setoutputsize(self, size: int, column: int | None = None, /) -> None:
+        """Do nothing: sizes are not needed."""
+
+    def close(self) -> None:
+        """Drop the rows; no further call is possible."""
+        self._drop()
+        self._is_closed = True
+
+    # -- inside
+
+    def _reset(self) -> None:
+        self._check_open()
+        self._drop()
+        self.description, self.rowcount = None, -1
+
+    def _drop(self) -> None:
+        rows, self._rows = self._rows, None
+        if rows is not None:
+            with converting():
+                rows.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ProgrammingError("the cursor is closed")
+        self.connection.check_open()
+
+    def _show(self, rows: Rows) -> None:
+        self._rows = rows
+        if rows.cols:
+            self.description = tuple((col.name or "", col.decltype, None, None, None, None, None) for col in rows.cols)
+
+    def _count(self, statement: ParsedStatement, results: Sequence[StmtResult], *, add: bool = False) -> None:
+        if statement.changes_rows:
+            changed = sum(result.affected_row_count or 0 for result in results)
+            self.rowcount = self.rowcount + changed if add else changed
+
+    def _fetch(self, count: int | None) -> list[Row]:
+        self._check_open()
+        if self._rows is None:
+            return []
+        with converting():
+            return self._rows.fetch(count)
+
+    def _rest(self) -> StmtResult:
+        self._check_open()
+        if self._rows is None or self.description is None:
+            raise ProgrammingError("there are no rows to fetch; run a query first")
+        with converting():
+            return self._rows.rest()
+
+
+def _chunk(stmts: Iterator[Stmt]) -> list[Stmt]:
+    return list(islice(stmts, MOST_AT_ONCE))

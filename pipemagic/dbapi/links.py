@@ -1,0 +1,222 @@
+"""What a DB-API connection runs its statements on: a stream of its own, or the notebook's connection."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import count
+from typing import TypeAlias
+
+from pipemagic.client.cursor import Cursor
+from pipemagic.client.database import Database
+from pipemagic.client.stream import Dialect
+from pipemagic.dbapi.rows import Rows
+from pipemagic.errors import PipemagicError, TransactionLost
+from pipemagic.hrana.messages import Stmt, StmtResult
+from pipemagic.hrana.stream import Tx
+from pipemagic.session.cell import Cell, RunOptions
+from pipemagic.session.connection import Connection as NotebookConnection
+from pipemagic.session.connection_state import CHANGED_BY, ConnectionSettings
+from pipemagic.session.transactions import listing
+from pipemagic.sql import ParsedStatement, parse
+
+AGAIN = "call rollback(), then run the whole transaction again"
+
+_numbers = count(1)
+
+
+class StreamLink:
+    """A stream of its own, on which a unit of work is a transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._settings = ConnectionSettings()
+        self._stream = database.open_stream(self._settings.replay, is_empty=lambda: not self._settings.any)
+        self._reopened = 0
+        self._begin = ""
+        self._work: list[tuple[str, int]] = []
+        """The statements of the open transaction, and how many times in a row each of them ran."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, or lost and not yet rolled back."""
+        return self._stream.transaction.state is not Tx.NONE or bool(self._begin)
+
+    @property
+    def in_unit(self) -> bool:
+        """The same: every transaction is one of this connection."""
+        return self.in_transaction
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the transaction was lost, and not yet rolled back."""
+        return self._stream.transaction.state is Tx.LOST
+
+    def begin(self, mode: str) -> None:
+        """Begin a unit of work with the next statement; ``mode`` is that of BEGIN."""
+        self._begin = f"BEGIN {mode}".rstrip()
+
+    def commit(self) -> None:
+        """Commit the unit of work, if one is open."""
+        self._end("COMMIT")
+
+    def rollback(self) -> None:
+        """Roll back the unit of work, or acknowledge its loss, if there is one."""
+        transaction = self._stream.transaction
+        if transaction.state is Tx.LOST:
+            transaction.acknowledge()
+        else:
+            self._end("ROLLBACK")
+
+    def _end(self, how: str) -> None:
+        if self._begin:
+            self._begin = ""
+        elif self._stream.transaction.state is not Tx.NONE:
+            self.run(parse(how), [Stmt(how)], atomic=False)
+
+    def run(self, statement: ParsedStatement, stmts: Sequence[Stmt], *, atomic: bool) -> list[StmtResult]:
+        """Run a statement with each of its arguments; return the results. ``atomic``: all or none of them apply."""
+        transaction = self._stream.transaction
+        if statement.rolls_back and transaction.state is Tx.LOST:
+            transaction.acknowledge()
+            return [StmtResult()]
+        ahead = [Stmt(self._begin)] if self._begin else []
+        before = transaction.content()
+        try:
+            run = self._stream.run([*ahead, *stmts], atomic=atomic)
+        except TransactionLost as error:
+            raise self._with_work(error) from None
+        except (PipemagicError, KeyboardInterrupt) as error:
+            raise self._stream.abandoned(error) from None
+        self._note_reopened()
+        done = len(run.results) - len(ahead)
+        if ahead and run.results:
+            self._begin = ""
+        if statement.keyword in CHANGED_BY:
+            cell = Cell(statement.text, (statement,) * len(stmts), tuple(stmts))
+            self._settings.note_ran(cell, before, max(done, 0), atomic=atomic, undone=atomic and run.error is not None)
+        self._record(statement, done)
+        if run.error is not None:
+            if ahead and not done and not run.error.code.startswith("SQLITE_CONSTRAINT"):
+                self.rollback()  # nothing is in it; after a constraint, OR FAIL may have kept rows
+            raise run.error.replace(index=max(run.error.index - len(ahead), 0))
+        return run.results[len(ahead) :]
+
+    def _record(self, statement: ParsedStatement, done: int) -> None:
+        """Record what ran in the open transaction, for the message if it is lost."""
+        if not self._stream.transaction.open:
+            self._work = []
+        elif done > 0 and not statement.only_reads:
+            _, times = self._work.pop() if self._work and self._work[-1][0] == statement.text else ("", 0)
+            self._work.append((statement.text, times + done))
+
+    def _with_work(self, error: TransactionLost) -> TransactionLost:
+        """Return the error of a lost transaction with the statements that were rolled back."""
+        work, self._work = self._work, []
+        texts = [text if times == 1 else f"({times:,} times) {text}" for text, times in work]
+        lines = ["Undone:", listing(texts)] if texts else []
+        return error.replace(message="\n".join([error.message, *lines]), hint=AGAIN)
+
+    def _note_reopened(self) -> None:
+        """Warn if temporary tables are gone because the server had ended the idle stream."""
+        if self._stream.reopened > self._reopened:
+            self._reopened = self._stream.reopened
+            has_temporary = bool(self._settings.temporary)
+            lines = self._settings.reopened(self._stream.replayed)
+            for line in lines if has_temporary else lines[1:]:
+                warnings.warn(line, stacklevel=5)
+
+    def rows(self, statement: ParsedStatement, stmt: Stmt) -> Rows:
+        """Run a query; return its rows, which are received while they are fetched."""
+        if self._stream.dialect is not Dialect.V3:
+            result = self.run(statement, [stmt], atomic=False)[0]
+            return Rows(result.cols, [result.rows])
+        if self._begin:
+            begin, self._begin = self._begin, ""
+            self.run(parse(begin), [Stmt(begin)], atomic=False)
+        stack = ExitStack()
+        try:
+            cursor = stack.enter_context(Cursor(self._stream, stmt))
+        except TransactionLost as error:
+            raise self._with_work(error) from None
+        self._note_reopened()
+        return Rows(cursor.cols, cursor, stack.close)
+
+    def close(self) -> None:
+        """Roll back the unit of work, and free what belongs to the connection."""
+        self._stream.close()
+        self._database.close()
+
+
+class NotebookLink:
+    """The connection of a notebook, on which a unit of work is a savepoint.
+
+    So a unit inside a transaction of the cells leaves that transaction open, and one outside commits by itself. A cell
+    that ends the transaction also ends the unit. Results are received at once, since a cell may run between two
+    fetches. A call waits while a cell runs.
+    """
+
+    def __init__(self, connection: NotebookConnection) -> None:
+        self._connection = connection
+        self._name = f"pipemagic_dbapi_{next(_numbers)}"
+        self._begins = self._has_begun = self._is_outermost = False
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, or lost and not yet rolled back."""
+        return self._connection.transaction is not Tx.NONE or self._begins
+
+    @property
+    def in_unit(self) -> bool:
+        """Whether a unit of work is open, or lost and not yet rolled back."""
+        return self._begins or self._has_begun
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the unit of work was lost with its transaction, and not yet rolled back."""
+        return self._has_begun and self._connection.transaction is Tx.LOST
+
+    def begin(self, mode: str) -> None:  # noqa: ARG002 - see StreamLink
+        """Begin a unit of work with the next statement; a savepoint has no ``mode``."""
+        self._begins = True
+
+    def commit(self) -> None:
+        """Commit the unit of work, if one is open."""
+        begun, self._begins, self._has_begun = self._has_begun, False, False
+        if begun:
+            self._control(f"RELEASE {self._name}")
+
+    def rollback(self) -> None:
+        """Roll back the unit of work, or acknowledge its loss, if there is one."""
+        begun, self._begins, self._has_begun = self._has_begun, False, False
+        if not begun:
+            return
+        if self._connection.transaction is Tx.OPEN:
+            self._control(f"ROLLBACK TO {self._name}", f"RELEASE {self._name}")
+        elif self._connection.transaction is Tx.LOST and self._is_outermost:
+            self._control("ROLLBACK")  # acknowledges the loss; one of the cells is for a cell to acknowledge
+
+    def _control(self, *texts: str) -> None:
+        self._connection.run(Cell(";\n".join(texts), tuple(map(parse, texts)), tuple(map(Stmt, texts))))
+
+    def run(self, statement: ParsedStatement, stmts: Sequence[Stmt], *, atomic: bool) -> list[StmtResult]:
+        """Run a statement with each of its arguments; return the results. ``atomic``: all or none of them apply."""
+        if self._begins:
+            self._is_outermost = self._connection.transaction is Tx.NONE
+            self._control(f"SAVEPOINT {self._name}")
+            self._begins, self._has_begun = False, True
+        cell = Cell(statement.text, (statement,) * len(stmts), tuple(stmts))
+        return [outcome.result for outcome in self._connection.run(cell, RunOptions(atomic=atomic)).outcomes]
+
+    def rows(self, statement: ParsedStatement, stmt: Stmt) -> Rows:
+        """Run a query; return its rows, received at once."""
+        result = self.run(statement, [stmt], atomic=False)[0]
+        return Rows(result.cols, [result.rows])
+
+    def close(self) -> None:
+        """Roll back the unit of work, and free what belongs to the connection."""
+        self.rollback()
+
+
+Link: TypeAlias = StreamLink | NotebookLink
