@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from pipemagic.client.database import Database
 from pipemagic.dbapi.connection import LEGACY_TRANSACTION_CONTROL, Connection, IsolationLevel
 from pipemagic.dbapi.cursor import Cursor
@@ -74,6 +76,8 @@ def connect(
     to wait for the next part of a response. With ``read_only`` statements that may write are refused. Raise
     OperationalError if the server cannot be reached, or refuses the token.
     """
-    with converting():
-        link = StreamLink(Database(url, token, timeout=timeout, read_only=read_only))
-    return Connection(link, autocommit=autocommit, isolation_level=isolation_level)
+    with converting(), ExitStack() as on_error:
+        database = on_error.enter_context(Database(url, token, timeout=timeout, read_only=read_only))
+        connection = Connection(StreamLink(database), autocommit=autocommit, isolation_level=isolation_level)
+        on_error.pop_all()
+    return connection

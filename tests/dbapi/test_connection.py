@@ -1,0 +1,387 @@
+"""Connections and cursors of `pipemagic.dbapi` where they do not compare with the sqlite3 module."""
+
+from __future__ import annotations
+
+import datetime
+import sqlite3
+import threading
+from contextlib import closing
+
+import pandas as pd
+import pytest
+
+from pipemagic import dbapi, errors
+from pipemagic.errors import TransactionLost
+from pipemagic.hrana.messages import Close, pipeline
+
+
+@pytest.fixture
+def connection(connect):
+    connection = connect(autocommit=True)
+    connection.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b VARCHAR(10), c, d DATE)")
+    return connection
+
+
+def end_at_server(connection):
+    """End the stream of a connection as the server does after its limit."""
+    stream = connection._link._stream
+    body = pipeline([Close()], stream.baton)
+    assert connection._link._database.transport.request("POST", "/v3/pipeline", body).status == 200
+
+
+MANY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT i, 'row ' || i AS t FROM n"
+
+
+def test_the_module_has_the_names_of_pep_249():
+    assert (dbapi.apilevel, dbapi.threadsafety, dbapi.paramstyle) == ("2.0", 1, "named")
+    for name in ("Warning", "Error", "InterfaceError", "DatabaseError", "DataError", "OperationalError",
+                 "IntegrityError", "InternalError", "ProgrammingError", "NotSupportedError"):  # fmt: skip
+        assert getattr(dbapi.Connection, name) is getattr(dbapi, name)
+        theirs = [base.__name__ for base in getattr(sqlite3, name).__mro__]
+        assert [base.__name__ for base in getattr(dbapi, name).__mro__] == theirs
+
+
+def test_description_has_the_declared_types(connection):
+    cursor = connection.execute("SELECT a, b, c, d, a + 1 AS e, b AS a FROM t")
+    assert [column[:2] for column in cursor.description] == [
+        ("a", "INTEGER"), ("b", "VARCHAR(10)"), ("c", None), ("d", "DATE"), ("e", None), ("a", "VARCHAR(10)"),
+    ]  # fmt: skip
+    assert all(column[2:] == (None,) * 5 for column in cursor.description)
+    kinds = {column[0]: column[1] for column in cursor.description[:4]}
+    assert kinds["a"] == dbapi.NUMBER
+    assert kinds["b"] == dbapi.STRING
+    assert kinds["d"] == dbapi.DATETIME
+    assert kinds["b"] != dbapi.BINARY
+
+
+def test_values_of_python(connection):
+    values = [2**63 - 1, "é\0😀", b"\0\xff", datetime.date(2024, 2, 29), None, True, 0.1]
+    (row,) = connection.execute(f"SELECT {', '.join('?' * len(values))}", values)
+    assert row == (2**63 - 1, "é\0😀", b"\0\xff", "2024-02-29", None, 1, 0.1)
+    with pytest.raises(dbapi.ProgrammingError, match="64"):
+        connection.execute("SELECT ?", [2**63])
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters", "message"),
+    [
+        ("SELECT ?, ?", [1], "2 parameters, not 1"),
+        ("SELECT ?", [1, 2], "1 parameter, not 2"),
+        ("SELECT ?3", [1], "3 parameters, not 1"),
+        ("SELECT :a, :b", {"a": 1}, "'b' has no value"),
+        ("SELECT ?", {"a": 1}, "without a name"),
+        ("SELECT ?", "a", "a sequence or a mapping, not str"),
+        ("SELECT ?", {1}, "not set"),
+        ("SELECT ?", [object()], "object"),
+        ("SELECT 1; SELECT 2", [], "one statement at a time"),
+    ],
+)
+def test_parameters_that_do_not_match_send_nothing(connection, sql, parameters, message):
+    with pytest.raises(dbapi.ProgrammingError, match=message):
+        connection.execute(sql, parameters)
+
+
+def test_errors_have_the_code_of_sqlite(connection, request):
+    connection.execute("INSERT INTO t(a) VALUES (1)")
+    with pytest.raises(dbapi.IntegrityError, match=r"UNIQUE constraint failed: t\.a") as caught:
+        connection.execute("INSERT INTO t(a) VALUES (1)")
+    error = caught.value
+    assert isinstance(error.__cause__, errors.StatementError)
+    assert error.code == error.__cause__.code
+    name = "SQLITE_CONSTRAINT" if "sqld" in request.node.name else "SQLITE_CONSTRAINT_PRIMARYKEY"
+    assert error.sqlite_errorname == name
+    assert error.sqlite_errorcode == getattr(sqlite3, name)
+    with pytest.raises(dbapi.OperationalError, match="no such table") as caught:
+        connection.execute("SELECT * FROM nope")
+    assert (caught.value.sqlite_errorname, caught.value.sqlite_errorcode) == ("SQLITE_ERROR", 1)
+
+
+def test_each_exception_of_pipemagic_becomes_one_of_pep_249():
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        options = {"status": 500} if issubclass(kind, errors.ServerError) else {}
+        with pytest.raises((dbapi.Error, KeyboardInterrupt)) as caught, dbapi.converting():
+            raise kind("it failed", hint="try again", **options)
+        if kind is errors.InterruptedRequest:
+            assert isinstance(caught.value, KeyboardInterrupt)
+        else:
+            assert str(caught.value) == "it failed\nHint: try again"
+            assert (caught.value.code, caught.value.hint) == (kind.code, "try again")
+        assert isinstance(caught.value.__cause__, kind)
+
+
+def test_a_server_that_does_not_respond_and_a_wrong_token(address):
+    url, _ = address
+    with pytest.raises(dbapi.OperationalError, match="connect"):
+        dbapi.connect("http://127.0.0.1:9", "token")
+    with closing(dbapi.connect(url, "wrong")) as wrong, pytest.raises(dbapi.OperationalError) as caught:
+        wrong.execute("SELECT 1")
+    assert caught.value.code == "AUTH"
+
+
+def test_a_read_only_connection(address, connection):
+    with dbapi.connect(*address, read_only=True) as reader:
+        assert reader.execute("SELECT count(*) FROM t").fetchone() == (0,)
+        with pytest.raises(dbapi.OperationalError, match="read-only") as caught:
+            reader.execute("DELETE FROM t")
+        assert caught.value.sqlite_errorname == "SQLITE_READONLY"
+    reader.close()
+
+
+def test_closed_cursors_and_connections(connection):
+    cursor = connection.execute("SELECT 1")
+    cursor.close()
+    for call in (cursor.fetchone, cursor.fetchall, cursor.fetch_df, lambda: cursor.execute("SELECT 1")):
+        with pytest.raises(dbapi.ProgrammingError, match="cursor is closed"):
+            call()
+    other = connection.cursor()
+    connection.close()
+    connection.close()
+    for call in (connection.cursor, connection.commit, connection.rollback, other.fetchone):
+        with pytest.raises(dbapi.ProgrammingError, match="connection is closed"):
+            call()
+
+
+def test_rows_as_frames_and_arrow(connection):
+    connection.executemany("INSERT INTO t(b, c) VALUES (?, ?)", [("x", 1), ("y", None), ("z", 3)])
+    cursor = connection.execute("SELECT a, b, c FROM t ORDER BY a")
+    assert cursor.fetchone() == (1, "x", 1)
+    expected = pd.DataFrame({"a": [2, 3], "b": ["y", "z"], "c": pd.array([None, 3], "Int64")})
+    pd.testing.assert_frame_equal(cursor.fetch_df(), expected)
+    assert cursor.fetchall() == []
+    assert cursor.fetch_df().empty
+    for stream in (False, True):
+        cursor = connection.cursor(stream=stream).execute("SELECT a, b, c FROM t ORDER BY a")
+        assert cursor.fetchmany(2) == [(1, "x", 1), (2, "y", None)]
+        assert cursor.fetch_arrow_table().to_pylist() == [{"a": 3, "b": "z", "c": 3}]
+    with pytest.raises(dbapi.ProgrammingError, match="no rows"):
+        connection.execute("DELETE FROM t").fetch_df()
+
+
+# -- rows that are received while they are fetched
+
+
+def test_other_statements_run_while_rows_are_received(connection):
+    cursor = connection.cursor(stream=True).execute(MANY.format(100_000))
+    assert cursor.fetchmany(3) == [(1, "row 1"), (2, "row 2"), (3, "row 3")]
+    connection.execute("INSERT INTO t(a) VALUES (5)")
+    assert cursor.fetchone() == (4, "row 4")
+    assert connection.execute("SELECT a FROM t").fetchall() == [(5,)]
+    rest = cursor.fetchall()
+    assert len(rest) == 100_000 - 4
+    assert rest[-1] == (100_000, "row 100000")
+
+
+def test_a_cursor_that_is_closed_early_leaves_the_transaction_open(connection):
+    connection.begin()
+    connection.execute("INSERT INTO t(a) VALUES (1)")
+    cursor = connection.cursor(stream=True).execute(MANY.format(100_000))
+    assert cursor.fetchone() == (1, "row 1")
+    cursor.close()
+    connection.commit()
+    assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
+
+
+def test_an_error_after_some_rows_is_raised_when_they_are_fetched(connection):
+    failing = f"SELECT CASE WHEN i < 50000 THEN i ELSE abs(-9223372036854775808) END FROM ({MANY.format(60_000)})"
+    cursor = connection.cursor(stream=True).execute(failing)
+    assert cursor.fetchone() == (1,)
+    with pytest.raises(dbapi.OperationalError, match="overflow"):
+        cursor.fetchall()
+    cursor = connection.cursor(stream=True).execute(failing)
+    assert cursor.fetchone() == (1,)
+    assert connection.execute("SELECT 1").fetchall() == [(1,)]  # the rows of the other cursor are received first
+    with pytest.raises(dbapi.OperationalError, match="overflow"):
+        cursor.fetchall()
+
+
+# -- transactions
+
+
+def test_a_transaction_that_was_lost_says_what_was_lost(connect, connection):
+    other = connect(autocommit=False)
+    other.execute("INSERT INTO t(a) VALUES (1)")
+    other.executemany("INSERT INTO t(a) VALUES (?)", [(2,), (3,)])
+    end_at_server(other)
+    with pytest.raises(dbapi.OperationalError) as caught:
+        other.execute("INSERT INTO t(a) VALUES (4)")
+    assert isinstance(caught.value.__cause__, TransactionLost)
+    assert "INSERT INTO t(a) VALUES (1)" in str(caught.value)
+    assert "(2 times) INSERT INTO t(a) VALUES (?)" in str(caught.value)
+    assert "rollback()" in caught.value.hint
+    for call in (other.commit, lambda: other.execute("INSERT INTO t(a) VALUES (5)")):  # no part of it is applied alone
+        with pytest.raises(dbapi.OperationalError, match="lost"):
+            call()
+    other.rollback()
+    other.execute("INSERT INTO t(a) VALUES (6)")
+    other.commit()
+    assert connection.execute("SELECT a FROM t").fetchall() == [(6,)]
+
+
+def test_settings_are_set_again_and_lost_temporary_tables_are_reported(connection, request):
+    connection.execute("PRAGMA foreign_keys = OFF")
+    end_at_server(connection)
+    assert connection.execute("PRAGMA foreign_keys").fetchall() == [(0,)]  # without a warning, which would be an error
+    if "sqld" not in request.node.name:  # which has no temporary tables
+        connection.execute("CREATE TEMP TABLE scratch(a)")
+        end_at_server(connection)
+        with pytest.warns(UserWarning, match="scratch"):
+            assert connection.execute("PRAGMA foreign_keys").fetchall() == [(0,)]
+
+
+def test_executemany_is_all_or_none_where_each_statement_commits(connection, monkeypatch):
+    def rows():
+        yield from ((number,) for number in range(1, 30))
+        yield (7,)
+
+    for size in (10_000, 8):
+        monkeypatch.setattr("pipemagic.dbapi.cursor.MOST_AT_ONCE", size)
+        with pytest.raises(dbapi.IntegrityError):
+            connection.executemany("INSERT INTO t(a) VALUES (?)", rows())
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+        assert not connection.in_transaction
+    cursor = connection.executemany("INSERT INTO t(a) VALUES (:a)", ({"a": number} for number in range(20)))
+    assert cursor.rowcount == 20
+    assert connection.execute("SELECT count(*) FROM t").fetchone() == (20,)
+
+
+def test_begin_is_for_the_next_statement_that_may_write(connect, connection):
+    connection.begin()
+    connection.execute("SELECT 1")
+    assert not connection.in_transaction
+    connection.execute("INSERT INTO t(a) VALUES (1)")
+    assert connection.in_transaction
+    connection.rollback()
+    connection.begin()
+    connection.execute("CREATE TABLE u(x)")
+    connection.commit()
+    assert not connection.in_transaction
+    other = connect()
+    assert other.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    assert other.execute("SELECT count(*) FROM u").fetchone() == (0,)
+    connection.isolation_level = None
+    connection.begin()
+    connection.execute("INSERT INTO t(a) VALUES (2)")
+    connection.rollback()
+    assert other.execute("SELECT a FROM t").fetchall() == [(2,)]
+
+
+def test_wrong_modes(connect):
+    with pytest.raises(ValueError, match="autocommit must be"):
+        connect(autocommit=5)
+    with pytest.raises(ValueError, match="isolation_level must be"):
+        connect(isolation_level="SERIALIZABLE")
+
+
+# -- the notebook's connection
+
+
+@pytest.fixture
+def cells(session):
+    """A session with a table; it runs cells."""
+    session.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)")
+    return session
+
+
+def inside(session, **options):
+    """Return a DB-API connection on the connection of a session."""
+    return dbapi.Connection(dbapi.links.NotebookLink(session.connection()), **{"autocommit": True, **options})
+
+
+def numbers(session):
+    return session.run("SELECT a FROM t ORDER BY a")["a"].tolist()
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback", "close"])
+def test_a_transaction_of_cells_stays_open(cells, end):
+    db = inside(cells)
+    cells.run("BEGIN; INSERT INTO t(a) VALUES (1)")
+    assert db.execute("SELECT a FROM t").fetchall() == [(1,)]
+    db.execute("INSERT INTO t(a) VALUES (2)")
+    assert db.in_transaction
+    getattr(db, end)()
+    assert cells.connection().statements_open == 3
+    cells.run("COMMIT")
+    assert numbers(cells) == [1, 2]
+
+
+@pytest.mark.parametrize("mode", [False, dbapi.LEGACY_TRANSACTION_CONTROL, "begin"])
+def test_a_unit_of_work_in_a_transaction_of_cells(cells, mode):
+    db = inside(cells, autocommit=True if mode == "begin" else mode)
+    cells.run("BEGIN; INSERT INTO t(a) VALUES (1)")
+    for end, number in (("rollback", 2), ("commit", 3), ("close", 4)):
+        if mode == "begin":
+            db.begin()
+        db.execute("INSERT INTO t(a) VALUES (?)", [number])
+        getattr(db, end)()
+    assert numbers(cells) == [1, 3]
+    cells.run("ROLLBACK")
+    assert numbers(cells) == []
+
+
+def test_a_unit_of_work_outside_commits_by_itself(cells):
+    db = inside(cells, autocommit=False)
+    db.execute("INSERT INTO t(a) VALUES (1)")
+    db.rollback()
+    db.execute("INSERT INTO t(a) VALUES (2)")
+    db.commit()
+    assert cells.run_cell("SELECT 1").open_line == ""
+    assert numbers(cells) == [2]
+
+
+def test_a_cell_that_ends_the_transaction_ends_the_unit(cells):
+    db = inside(cells, autocommit=False)
+    cells.run("BEGIN")
+    db.execute("INSERT INTO t(a) VALUES (1)")
+    cells.run("ROLLBACK; BEGIN; INSERT INTO t(a) VALUES (5)")
+    with pytest.raises(dbapi.OperationalError, match="savepoint"):
+        db.commit()
+    cells.run("COMMIT")
+    assert numbers(cells) == [5]
+
+
+def test_executemany_in_a_transaction_of_cells_is_all_or_none(cells):
+    db = inside(cells)
+    cells.run("BEGIN; INSERT INTO t(a) VALUES (1)")
+    with pytest.raises(dbapi.IntegrityError):
+        db.executemany("INSERT INTO t(a) VALUES (?)", [(2,), (1,)])
+    db.executemany("INSERT INTO t(a) VALUES (?)", [(3,), (4,)])
+    cells.run("COMMIT")
+    assert numbers(cells) == [1, 3, 4]
+
+
+def test_the_loss_of_a_transaction_of_cells_is_for_a_cell_to_acknowledge(cells):
+    db = inside(cells, autocommit=False)
+    cells.run("BEGIN; INSERT INTO t(a) VALUES (1)")
+    db.execute("INSERT INTO t(a) VALUES (2)")
+    stream = cells.connection().stream
+    cells.connection().database.transport.request("POST", "/v3/pipeline", pipeline([Close()], stream.baton))
+    with pytest.raises(dbapi.OperationalError, match="INSERT INTO t"):
+        db.execute("INSERT INTO t(a) VALUES (3)")
+    db.rollback()
+    with pytest.raises(dbapi.OperationalError, match="not run"):
+        db.execute("INSERT INTO t(a) VALUES (4)")
+    cells.run("ROLLBACK")
+    db.rollback()
+    db.execute("INSERT INTO t(a) VALUES (5)")
+    db.commit()
+    assert numbers(cells) == [5]
+
+
+def test_a_call_waits_while_a_cell_runs(cells):
+    db, order, started = inside(cells), [], threading.Event()
+
+    def call():
+        started.set()
+        db.execute("INSERT INTO t(a) VALUES (1)")
+        order.append("call")
+
+    thread = threading.Thread(target=call)
+    with cells.connection().between_cells() as free:  # as a cell does
+        assert free
+        thread.start()
+        started.wait()
+        order.append("cell")
+    thread.join()
+    assert order == ["cell", "call"]
+    assert numbers(cells) == [1]
