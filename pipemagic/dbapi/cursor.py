@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.dbapi.errors import ProgrammingError, converting
 from pipemagic.dbapi.parameters import Parameters, binder, single_statement
 from pipemagic.dbapi.rows import Row, Rows
+from pipemagic.dbapi.types import DeclaredType
 from pipemagic.errors import StatementError
 from pipemagic.frames import arrow_polars, to_frame
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from pipemagic.dbapi.connection import Connection
 
-Description = tuple[tuple[str, str | None, None, None, None, None, None], ...]
+Description = tuple[tuple[str, DeclaredType | None, None, None, None, None, None], ...]
 
 MOST_AT_ONCE = 10_000
 """The rows of executemany that are sent in one request."""
@@ -163,7 +164,11 @@ class Cursor:
     def _show(self, rows: Rows) -> None:
         self._rows = rows
         if rows.cols:
-            self.description = tuple((col.name or "", col.decltype, None, None, None, None, None) for col in rows.cols)
+            types = [DeclaredType(col.decltype) if col.decltype else None for col in rows.cols]
+            self.description = tuple(
+                (col.name or "", type_, None, None, None, None, None)
+                for col, type_ in zip(rows.cols, types, strict=True)
+            )
 
     def _count(self, statement: ParsedStatement, results: Sequence[StmtResult], *, add: bool = False) -> None:
         if statement.changes_rows:

@@ -26,6 +26,33 @@ def TimestampFromTicks(ticks: float) -> datetime.datetime:  # noqa: N802
     return Timestamp(*time.localtime(ticks)[:6])
 
 
+class DeclaredType:
+    """The declared type of a column in ``description``; equal to its text, and to its type of PEP 249.
+
+    It is not a `str`: Polars takes a text for the type of all values and converts them without a check, BOOLEAN 5 to
+    False and DECIMAL '1.10' to null, and fails for a DATE. SQLite stores any value in these columns.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DeclaredType | str):
+            return self.name == str(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+
 class Type:
     """Equal to the declared types, in ``description``, that contain one of some words."""
 
@@ -33,8 +60,8 @@ class Type:
         self._words = words
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, str):
-            return any(word in other.upper() for word in self._words)
+        if isinstance(other, DeclaredType | str):
+            return any(word in str(other).upper() for word in self._words)
         return self is other
 
     __hash__ = None  # type: ignore[assignment]

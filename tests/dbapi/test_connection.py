@@ -8,6 +8,7 @@ import threading
 from contextlib import closing
 
 import pandas as pd
+import polars
 import pytest
 
 from pipemagic import dbapi, errors
@@ -52,6 +53,18 @@ def test_description_has_the_declared_types(connection):
     assert kinds["b"] == dbapi.STRING
     assert kinds["d"] == dbapi.DATETIME
     assert kinds["b"] != dbapi.BINARY
+
+
+def test_declared_types_do_not_change_values_in_polars(connection):
+    """It converts values to a type that is a text; this one is only equal to a text."""
+    connection.execute("CREATE TABLE kinds (flag BOOLEAN, exact NUMERIC, price DECIMAL(10, 2), day DATE)")
+    values = (5, 2**53 + 1, 1.005, "2024-02-29")
+    connection.execute("INSERT INTO kinds VALUES (?, ?, ?, ?)", values)
+    assert polars.read_database("SELECT * FROM kinds", connection).rows() == [values]
+    declared = connection.execute("SELECT price FROM kinds").description[0][1]
+    assert (str(declared), repr(declared)) == ("DECIMAL(10, 2)", "'DECIMAL(10, 2)'")
+    assert {declared: 1}["DECIMAL(10, 2)"] == 1
+    assert not isinstance(declared, str)
 
 
 def test_values_of_python(connection):
