@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Literal
@@ -14,6 +14,7 @@ from pipemagic.dbapi.links import Link
 from pipemagic.dbapi.parameters import Parameters
 from pipemagic.dbapi.rows import Rows
 from pipemagic.hrana.messages import Stmt, StmtResult
+from pipemagic.session.cell import Cell
 from pipemagic.sql import ParsedStatement, split
 
 LEGACY_TRANSACTION_CONTROL = -1
@@ -162,24 +163,24 @@ class Connection:
         """Raise ProgrammingError if the connection is closed."""
         self._open_link()
 
-    def run(self, statement: ParsedStatement, stmts: Sequence[Stmt], *, atomic: bool = False) -> list[StmtResult]:
-        """Run a statement with each of its arguments, in a transaction if ``autocommit`` says so; for cursors."""
-        return self._ready_link(statement).run(statement, stmts, atomic=atomic)
+    def run(self, cell: Cell, *, atomic: bool = False) -> list[StmtResult]:
+        """Run a statement once or several times, in a transaction if ``autocommit`` says so; for cursors."""
+        return self._ready_link(cell.statements[0]).run(cell, atomic=atomic)
 
-    def rows(self, statement: ParsedStatement, stmt: Stmt) -> Rows:
+    def rows(self, cell: Cell) -> Rows:
         """Run a query, and return its rows before all of them are received; for cursors."""
-        self._receiving = self._ready_link(statement).rows(statement, stmt)
+        self._receiving = self._ready_link(cell.statements[0]).rows(cell)
         return self._receiving
 
     def run_script(self, script: str) -> None:
         """Run the statements of a script; first, a transaction is committed as the sqlite3 module does."""
         if self._autocommit == LEGACY_TRANSACTION_CONTROL:
             self.commit()
-        link = self._free_link()
-        for statement in split(script):
-            if self._autocommit is False:
-                self._ready_link(statement)
-            link.run(statement, [Stmt(statement.text)], atomic=False)
+        statements = split(script)
+        if statements:
+            cell = Cell(script, statements, tuple(Stmt(statement.text) for statement in statements))
+            link = self._ready_link(statements[0]) if self._autocommit is False else self._free_link()
+            link.run(cell)
 
     @contextmanager
     def all_or_none(self, *, one_request: bool) -> Iterator[bool]:

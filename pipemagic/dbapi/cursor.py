@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from pipemagic.errors import StatementError
 from pipemagic.frames import arrow_polars, to_frame
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Stmt, StmtResult
+from pipemagic.session.cell import Cell
 from pipemagic.sql import ParsedStatement
 
 if TYPE_CHECKING:
@@ -55,16 +57,16 @@ class Cursor:
         if statement is None:
             return self
         with converting():
-            stmt = binder(statement)(parameters)
+            cell = Cell(statement.text, (statement,), (binder(statement)(parameters),))
             if self._stream and statement.only_reads:
-                self._show(self.connection.rows(statement, stmt))
+                self._show(self.connection.rows(cell))
                 return self
             try:
-                result = self.connection.run(statement, [stmt])[0]
+                result = self.connection.run(cell)[0]
             except StatementError as error:
                 if error.code != RESPONSE_TOO_LARGE or not statement.only_reads:
                     raise
-                self._show(self.connection.rows(statement, stmt))
+                self._show(self.connection.rows(cell))
                 return self
             self._show(Rows(result.cols, [result.rows]))
             self._count(statement, [result])
@@ -87,7 +89,8 @@ class Cursor:
             self.rowcount = 0
             with self.connection.all_or_none(one_request=not second) as atomic:
                 while first:
-                    self._count(statement, self.connection.run(statement, first, atomic=atomic), add=True)
+                    cell = Cell(statement.text, (statement,) * len(first), tuple(first))
+                    self._count(statement, self.connection.run(cell, atomic=atomic), add=True)
                     first, second = second, _chunk(stmts)
         return self
 
@@ -124,11 +127,11 @@ class Cursor:
 
     def fetch_df(self) -> pd.DataFrame:
         """Return the rows that were not fetched yet as a DataFrame, with the types of a cell of %%sql."""
-        return to_frame(self._rest())
+        return to_frame(self._rest(), note=_warn)
 
     def fetch_arrow_table(self) -> pa.Table:
         """Return the rows that were not fetched yet as an Arrow table; requires pyarrow."""
-        return arrow_polars.converter("arrow")(self._rest())
+        return arrow_polars.converter("arrow")(self._rest(), note=_warn)
 
     # -- the rest of PEP 249
 
@@ -192,3 +195,7 @@ class Cursor:
 
 def _chunk(stmts: Iterator[Stmt]) -> list[Stmt]:
     return list(islice(stmts, MOST_AT_ONCE))
+
+
+def _warn(note: str) -> None:
+    warnings.warn(note, stacklevel=4)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count
 from typing import TypeAlias
 
 from pipemagic.client.cursor import Cursor
 from pipemagic.client.database import Database
-from pipemagic.client.stream import Dialect
+from pipemagic.client.stream import Dialect, Run
+from pipemagic.client.transaction import TransactionContent
 from pipemagic.dbapi.rows import Rows
 from pipemagic.errors import PipemagicError, TransactionLost
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Tx
-from pipemagic.session.cell import Cell, RunOptions
+from pipemagic.session.cell import DEFAULTS, Cell, RunOptions
 from pipemagic.session.connection import Connection as NotebookConnection
 from pipemagic.session.connection_state import CHANGED_BY, ConnectionSettings
 from pipemagic.session.transactions import listing
-from pipemagic.sql import ParsedStatement, parse
+from pipemagic.sql import parse
 
 AGAIN = "call rollback(), then run the whole transaction again"
 
@@ -73,43 +75,48 @@ class StreamLink:
         if self._begin:
             self._begin = ""
         elif self._stream.transaction.state is not Tx.NONE:
-            self.run(parse(how), [Stmt(how)], atomic=False)
+            self.run(_cell(how))
 
-    def run(self, statement: ParsedStatement, stmts: Sequence[Stmt], *, atomic: bool) -> list[StmtResult]:
-        """Run a statement with each of its arguments; return the results. ``atomic``: all or none of them apply."""
+    def run(self, cell: Cell, *, atomic: bool = False) -> list[StmtResult]:
+        """Run statements up to the first error; return their results. ``atomic``: all or none of them apply."""
         transaction = self._stream.transaction
-        if statement.rolls_back and transaction.state is Tx.LOST:
+        if transaction.state is Tx.LOST and cell.statements[0].rolls_back:
             transaction.acknowledge()
             return [StmtResult()]
-        ahead = [Stmt(self._begin)] if self._begin else []
+        begin = self._begin
+        if begin:
+            cell = replace(cell, statements=(parse(begin), *cell.statements), stmts=(Stmt(begin), *cell.stmts))
         before = transaction.content()
         try:
-            run = self._stream.run([*ahead, *stmts], atomic=atomic)
+            run = self._stream.run(cell.stmts, atomic=atomic)
         except TransactionLost as error:
             raise self._with_work(error) from None
         except (PipemagicError, KeyboardInterrupt) as error:
             raise self._stream.abandoned(error) from None
         self._note_reopened()
-        done = len(run.results) - len(ahead)
-        if ahead and run.results:
-            self._begin = ""
-        if statement.keyword in CHANGED_BY:
-            cell = Cell(statement.text, (statement,) * len(stmts), tuple(stmts))
-            self._settings.note_ran(cell, before, max(done, 0), atomic=atomic, undone=atomic and run.error is not None)
-        self._record(statement, done)
+        self._note_ran(cell, before, run, atomic=atomic)
         if run.error is not None:
-            if ahead and not done and not run.error.code.startswith("SQLITE_CONSTRAINT"):
+            if begin and len(run.results) == 1 and not run.error.code.startswith("SQLITE_CONSTRAINT"):
                 self.rollback()  # nothing is in it; after a constraint, OR FAIL may have kept rows
-            raise run.error.replace(index=max(run.error.index - len(ahead), 0))
-        return run.results[len(ahead) :]
+            raise run.error
+        return run.results[bool(begin) :]
 
-    def _record(self, statement: ParsedStatement, done: int) -> None:
-        """Record what ran in the open transaction, for the message if it is lost."""
+    def _note_ran(self, cell: Cell, before: TransactionContent, run: Run, *, atomic: bool) -> None:
+        """Record settings, and what ran in the open transaction, for the message if it is lost."""
+        count = len(run.results)
+        if count:
+            self._begin = ""
+        ran = cell.statements[:count]
+        if any(statement.keyword in CHANGED_BY for statement in ran):
+            self._settings.note_ran(cell, before, count, atomic=atomic, undone=atomic and run.error is not None)
         if not self._stream.transaction.open:
             self._work = []
-        elif done > 0 and not statement.only_reads:
-            _, times = self._work.pop() if self._work and self._work[-1][0] == statement.text else ("", 0)
-            self._work.append((statement.text, times + done))
+            return
+        for statement in ran:
+            if self._work and self._work[-1][0] == statement.text:
+                self._work[-1] = statement.text, self._work[-1][1] + 1
+            elif not statement.only_reads and not statement.begin_mode:
+                self._work.append((statement.text, 1))
 
     def _with_work(self, error: TransactionLost) -> TransactionLost:
         """Return the error of a lost transaction with the statements that were rolled back."""
@@ -127,17 +134,16 @@ class StreamLink:
             for line in lines if has_temporary else lines[1:]:
                 warnings.warn(line, stacklevel=5)
 
-    def rows(self, statement: ParsedStatement, stmt: Stmt) -> Rows:
+    def rows(self, cell: Cell) -> Rows:
         """Run a query; return its rows, which are received while they are fetched."""
         if self._stream.dialect is not Dialect.V3:
-            result = self.run(statement, [stmt], atomic=False)[0]
-            return Rows(result.cols, [result.rows])
+            return _all_rows(self.run(cell))
         if self._begin:
             begin, self._begin = self._begin, ""
-            self.run(parse(begin), [Stmt(begin)], atomic=False)
+            self.run(_cell(begin))
         stack = ExitStack()
         try:
-            cursor = stack.enter_context(Cursor(self._stream, stmt))
+            cursor = stack.enter_context(Cursor(self._stream, cell.stmts[0]))
         except TransactionLost as error:
             raise self._with_work(error) from None
         self._note_reopened()
@@ -185,7 +191,7 @@ class NotebookLink:
         """Commit the unit of work, if one is open."""
         begun, self._begins, self._has_begun = self._has_begun, False, False
         if begun:
-            self._control(f"RELEASE {self._name}")
+            self._run(_cell(f"RELEASE {self._name}"))
 
     def rollback(self) -> None:
         """Roll back the unit of work, or acknowledge its loss, if there is one."""
@@ -193,26 +199,27 @@ class NotebookLink:
         if not begun:
             return
         if self._connection.transaction is Tx.OPEN:
-            self._control(f"ROLLBACK TO {self._name}", f"RELEASE {self._name}")
+            self._run(_cell(f"ROLLBACK TO {self._name}", f"RELEASE {self._name}"))
         elif self._connection.transaction is Tx.LOST and self._is_outermost:
-            self._control("ROLLBACK")  # acknowledges the loss; one of the cells is for a cell to acknowledge
+            self._run(_cell("ROLLBACK"))  # acknowledges the loss; one of the cells is for a cell to acknowledge
 
-    def _control(self, *texts: str) -> None:
-        self._connection.run(Cell(";\n".join(texts), tuple(map(parse, texts)), tuple(map(Stmt, texts))))
-
-    def run(self, statement: ParsedStatement, stmts: Sequence[Stmt], *, atomic: bool) -> list[StmtResult]:
-        """Run a statement with each of its arguments; return the results. ``atomic``: all or none of them apply."""
+    def run(self, cell: Cell, *, atomic: bool = False) -> list[StmtResult]:
+        """Run statements up to the first error; return their results. ``atomic``: all or none of them apply."""
         if self._begins:
             self._is_outermost = self._connection.transaction is Tx.NONE
-            self._control(f"SAVEPOINT {self._name}")
+            self._run(_cell(f"SAVEPOINT {self._name}"))
             self._begins, self._has_begun = False, True
-        cell = Cell(statement.text, (statement,) * len(stmts), tuple(stmts))
-        return [outcome.result for outcome in self._connection.run(cell, RunOptions(atomic=atomic)).outcomes]
+        return self._run(cell, RunOptions(atomic=atomic))
 
-    def rows(self, statement: ParsedStatement, stmt: Stmt) -> Rows:
+    def _run(self, cell: Cell, options: RunOptions = DEFAULTS) -> list[StmtResult]:
+        result = self._connection.run(cell, options)
+        for note in result.notes:
+            warnings.warn(note, stacklevel=5)
+        return [outcome.result for outcome in result.outcomes]
+
+    def rows(self, cell: Cell) -> Rows:
         """Run a query; return its rows, received at once."""
-        result = self.run(statement, [stmt], atomic=False)[0]
-        return Rows(result.cols, [result.rows])
+        return _all_rows(self.run(cell))
 
     def close(self) -> None:
         """Roll back the unit of work, and free what belongs to the connection."""
@@ -220,3 +227,13 @@ class NotebookLink:
 
 
 Link: TypeAlias = StreamLink | NotebookLink
+
+
+def _cell(*texts: str) -> Cell:
+    """Return a cell of statements without parameters."""
+    return Cell("; ".join(texts), tuple(map(parse, texts)), tuple(map(Stmt, texts)))
+
+
+def _all_rows(results: Sequence[StmtResult]) -> Rows:
+    """Return the rows of the only result."""
+    return Rows(results[0].cols, [results[0].rows])

@@ -10,10 +10,12 @@ from contextlib import closing
 import pandas as pd
 import polars
 import pytest
+from waiting import until
 
 from pipemagic import dbapi, errors
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.messages import Close, pipeline
+from pipemagic.hrana.stream import Phase
 
 
 @pytest.fixture
@@ -208,6 +210,33 @@ def test_an_error_after_some_rows_is_raised_when_they_are_fetched(connection):
         cursor.fetchall()
 
 
+def test_an_interrupt_is_a_keyboard_interrupt_and_the_connection_continues(connection, interrupt_once):
+    connection.execute("INSERT INTO t(a) VALUES (1)")
+    stream, endless = connection._link._stream, f"SELECT count(*) FROM ({MANY.format(10**9)})"
+
+    def interrupt():
+        until(lambda: stream.phase is Phase.IN_USE)
+        interrupt_once()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        connection.execute(endless)
+    thread.join()
+    assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
+
+
+def test_a_script_runs_up_to_the_first_error(connection):
+    script = "INSERT INTO t(a) VALUES (1); INSERT INTO t(a) VALUES (1); INSERT INTO t(a) VALUES (2)"
+    with pytest.raises(dbapi.IntegrityError):
+        connection.executescript(script)
+    assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
+    with pytest.raises(dbapi.IntegrityError):
+        connection.executescript(f"BEGIN; {script}; COMMIT")
+    connection.executescript("ROLLBACK")
+    assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
+
+
 # -- transactions
 
 
@@ -398,3 +427,11 @@ def test_a_call_waits_while_a_cell_runs(cells):
     thread.join()
     assert order == ["cell", "call"]
     assert numbers(cells) == [1]
+
+
+def test_what_a_cell_would_report_is_a_warning(cells, request):
+    db = inside(cells)
+    with pytest.warns(UserWarning, match="Foreign keys are not checked"):
+        db.execute("PRAGMA foreign_keys = OFF")
+    with pytest.warns(UserWarning, match="mixed"):
+        db.execute("SELECT 1 AS mixed UNION ALL SELECT 'x'").fetch_df()
