@@ -242,5 +242,5 @@ def _checked_level(level: IsolationLevel) -> IsolationLevel:
     if level is not None and not isinstance(level, str):
         raise TypeError("isolation_level must be str or None")
     if level is not None and level.upper() not in ("", "DEFERRED", "IMMEDIATE", "EXCLUSIVE"):
-        raise ValueError("isolation_level must be '', 'DEFERRED', 'IMMEDIATE', 'EXCLUSIVE' or None")
+        raise ValueError("isolation_level string must be '', 'DEFERRED', 'IMMEDIATE', or 'EXCLUSIVE'")
     return level

@@ -104,7 +104,7 @@ class Cursor:
     # -- fetch
 
     def fetchone(self) -> Row | None:
-        """Return the next row, None if there is none."""
+        """Return the next row, None after the last one; raise ProgrammingError if the last statement is no query."""
         rows = self.fetchmany(1)
         return rows[0] if rows else None
 
@@ -179,18 +179,21 @@ class Cursor:
             self.rowcount = self.rowcount + changed if add else changed
 
     def _fetch(self, count: int | None) -> list[Row]:
-        self._check_open()
-        if self._rows is None:
-            return []
+        rows = self._result()
         with converting():
-            return self._rows.fetch(count)
+            return rows.fetch(count)
 
     def _rest(self) -> StmtResult:
+        rows = self._result()
+        with converting():
+            return rows.rest()
+
+    def _result(self) -> Rows:
+        """Return the rows of the last statement; raise ProgrammingError if it has none, as PEP 249 requires."""
         self._check_open()
         if self._rows is None or self.description is None:
             raise ProgrammingError("there are no rows to fetch; run a query first")
-        with converting():
-            return self._rows.rest()
+        return self._rows
 
 
 def _chunk(stmts: Iterator[Stmt]) -> list[Stmt]:

@@ -53,6 +53,10 @@ def binder(statement: ParsedStatement, *, want_rows: bool | None = None) -> Call
             raise ProgrammingError(f"parameters must be a sequence or a mapping, not {type(values).__name__}")
         if len(values) != count:
             raise ProgrammingError(f"the statement has {plural(count, 'parameter')}, not {len(values)}")
+        if names:
+            raise ProgrammingError(f"parameter {names[0][0]} has a name, and the values are in a sequence")
+        if not isinstance(values, list | tuple):
+            values = [values[index] for index in range(count)]
         args = [wire(value, f"number {number}") for number, value in enumerate(values, 1)]
         return Stmt(sql, args=args or None, want_rows=want_rows)
 

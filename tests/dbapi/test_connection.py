@@ -83,6 +83,7 @@ def test_values_of_python(connection):
         ("SELECT ?, ?", [1], "2 parameters, not 1"),
         ("SELECT ?", [1, 2], "1 parameter, not 2"),
         ("SELECT ?3", [1], "3 parameters, not 1"),
+        ("SELECT :a, ?", [1, 2], "parameter :a has a name"),
         ("SELECT :a, :b", {"a": 1}, "'b' has no value"),
         ("SELECT ?", {"a": 1}, "without a name"),
         ("SELECT ?", "a", "a sequence or a mapping, not str"),
@@ -311,7 +312,7 @@ def test_begin_is_for_the_next_statement_that_may_write(connect, connection):
 def test_wrong_modes(connect):
     with pytest.raises(ValueError, match="autocommit must be"):
         connect(autocommit=5)
-    with pytest.raises(ValueError, match="isolation_level must be"):
+    with pytest.raises(ValueError, match="isolation_level string must be"):
         connect(isolation_level="SERIALIZABLE")
 
 

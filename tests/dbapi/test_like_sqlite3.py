@@ -24,6 +24,8 @@ KEYS = st.integers(1, 4)
 ENDS = ("COMMIT", "ROLLBACK", "INSERT OR ROLLBACK INTO t(a) VALUES (1)")
 """After these sqlite3 has no transaction with ``autocommit=False``; here another one begins, as PEP 249 says."""
 
+FETCHES = ("fetchone", "fetchall", "fetchmany", "next")
+
 EXECUTE = st.sampled_from([
     "SELECT a, b FROM t ORDER BY a",
     "SELECT count(*) AS n, typeof(max(b)) FROM t",
@@ -87,6 +89,8 @@ def call(state, module, name, *arguments):
             connection.isolation_level = arguments[0]
         elif name == "new cursor":
             state[1] = cursor = connection.cursor()
+        elif module is sqlite3 and name in FETCHES and cursor.description is None:
+            raise sqlite3.ProgrammingError  # required by PEP 249; sqlite3 returns no rows
         elif name == "next":
             value = next(cursor, "no row")
         elif name == "executescript":  # on a cursor of its own: the sqlite3 module leaves the rows of this one
