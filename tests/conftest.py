@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from hypothesis import settings
-from peak_memory import pytest_terminal_summary
+from peak_memory import print_peaks
+from published_suites import print_figures
 from service_calls import Clock
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, SqldDatabase
@@ -21,8 +22,6 @@ from sqld_server import Sqld, SqldDatabase
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.local_nodes import NoSqld, find_sqld
-
-__all__ = ["pytest_terminal_summary"]
 
 # Runs are reproducible and do not fail on a slow machine; `--hypothesis-profile=search` searches for new cases.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True, max_examples=50)
@@ -42,7 +41,7 @@ SLOW = [
     "faults", "fuzzing", "hub", "notebook/panels/test_leaks.py",
     "notebook/panels/test_session_limits.py", "notebook/panels/test_static_html.py",
     "notebook/test_progress.py", "notebook/test_saved_notebooks.py",
-    "published_clients", "service/replicas", "service/sqld", "service/sqlite/test_resources.py",
+    "published_clients", "published_suites", "service/replicas", "service/sqld", "service/sqlite/test_resources.py",
     "service/test_early_responses.py", "service/test_endpoint.py", "service/test_garbage.py",
     "service/test_hosting.py", "service/test_http_server.py", "service/test_process.py",
     "service/test_request_log.py", "service/test_slow_clients.py", "teaching/classes",
@@ -100,6 +99,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # A pytest that a shell started in the background ignores interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests have measured."""
+    print_peaks(terminalreporter)
+    print_figures(terminalreporter)
 
 
 def _names_paths(config: pytest.Config) -> bool:

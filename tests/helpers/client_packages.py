@@ -6,10 +6,11 @@ They stay in a cache until the pins change.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from filelock import FileLock
@@ -57,6 +58,21 @@ def install_python(cache: Path, requirements: Path = CLIENTS / "requirements.txt
     return _interpreter(_installed(cache, "python", [requirements], fill, others))
 
 
+def download_sources(cache: Path, requirements: Path) -> Path:
+    """Return a folder with the source archives of pinned packages, which are not installed."""
+
+    def fill(folder: Path) -> None:
+        # pip reads the name and the version of a package from its own code, and psycopg2's starts pg_config for that.
+        stub = folder / "pg_config"
+        stub.write_text('#!/bin/sh\n[ "$1" = --version ] && echo PostgreSQL 17.0 || echo /nowhere\n')
+        stub.chmod(0o755)
+        path = os.pathsep.join([str(folder), os.environ["PATH"]])
+        command = [sys.executable, *_PIP, "download", "--no-deps", "--no-binary", ":all:", "--require-hashes"]
+        _run([*command, "-r", str(requirements), "-d", str(folder)], folder, {**os.environ, "PATH": path})
+
+    return _installed(cache, "sources", [requirements], fill)
+
+
 def _interpreter(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
@@ -79,9 +95,15 @@ def _installed(
     return folder
 
 
-def _run(command: Sequence[str], folder: Path) -> None:
+def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> None:
     done = subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_TIMEOUT
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_TIMEOUT,
     )
     if done.returncode:
         raise CannotInstall(f"`{' '.join(command)}` ended with status {done.returncode}:\n{done.stdout}{done.stderr}")

@@ -33,7 +33,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return result
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def print_peaks(terminalreporter: pytest.TerminalReporter) -> None:
     """Print a line for each test: the service that took most."""
     peaks = {
         report.nodeid: value

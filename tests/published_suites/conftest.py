@@ -1,0 +1,61 @@
+"""Fixtures for the test suites of others: the suites, and new databases on the service and on sqld."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from client_packages import CannotInstall, download_sources
+from contract_servers import OnPort
+
+REQUIREMENTS = Path(__file__).with_name("requirements.txt")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that creates databases."""
+
+    name: str
+    create: Callable[[], tuple[str, str]]
+    """Create a database; return its address and a token."""
+
+
+@pytest.fixture(scope="session")
+def archives(request: pytest.FixtureRequest, require_real: Callable[[str], None]) -> Path:
+    """The folder of the source archives, which is kept between runs."""
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("suites") if cache else request.getfixturevalue("tmp_path_factory").mktemp("suites")
+    try:
+        return download_sources(folder, REQUIREMENTS)
+    except CannotInstall as error:
+        require_real(f"the suites cannot be downloaded: {error}")
+        raise
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnPort]:
+    """`pipemagic serve` as a process."""
+    server = OnPort(tmp_path_factory.mktemp("served"))
+    yield server
+    server.close()
+    assert "Traceback" not in server.log
+
+
+@pytest.fixture(params=["service", "sqld"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """The service and sqld in turn."""
+    if request.param == "sqld":
+        sqld = request.getfixturevalue("sqld")
+
+        def create() -> tuple[str, str]:
+            database = sqld.database()
+            return database.url, database.token
+    else:
+        served = request.getfixturevalue("served")
+
+        def create() -> tuple[str, str]:
+            return served.address, served.database().token  # at this address the token names the database
+
+    return Server(request.param, create)
