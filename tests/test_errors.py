@@ -57,10 +57,10 @@ NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 OTHER_NAMES = re.compile(
     r"(?:CAP|CURRENT|FILEIO|JUPYTER|JUPYTERHUB|LIBSQL|O|PIPEMAGIC|PROGRESS|REQUESTS|RUST|SQLD|SSL|TCP|TURSO|XDG)_.+"
     r"|.+_PROXY|SQLITE_TMPDIR|FIRST_LETTER|HIGHEST_PARAMETER|KEY_VALUES_MISMATCH|LOAD_EXTENSION|FTS3_TOKENIZER"
-    r"|STRAIGHT_JOIN|AUTO_INCREMENT|LEGACY_TRANSACTION_CONTROL|SQLITE_BUSY_SNAPSHOT"
+    r"|STRAIGHT_JOIN|AUTO_INCREMENT|LEGACY_TRANSACTION_CONTROL|SQLITE_BUSY_SNAPSHOT|SQLITE_UNKNOWN"
 )
 """Texts in the package that look like codes: environment variables, options of sockets, names of SQLite,
-words of MySQL, extended codes of SQLite."""
+words of MySQL, extended codes of SQLite, and the code of sqld for all that SQLite calls generic."""
 NO_ERRORS = {"SQLITE_OK", "SQLITE_ROW", "SQLITE_DONE", "SQLITE_NOTICE", "SQLITE_WARNING"}
 
 
