@@ -7,6 +7,7 @@ import tarfile
 import unittest
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -77,16 +78,26 @@ class Outcomes:
         ``reasons`` has a reason for each of them, or for several by a pattern (``Class.*``).
         """
         missed = {**self.failed, **{name: f"skipped: {reason}" for name, reason in self.skipped.items()}}
-        listed = {name for name in [*self.passed, *missed] if any(fnmatchcase(name, pattern) for pattern in reasons)}
+        listed = {name for name in [*self.passed, *missed] if fits(name, reasons)}
         lines = [f"{name} does not pass:\n{missed[name]}" for name in sorted(missed.keys() - listed)]
         lines += [f"{name} passes and is in the list" for name in sorted(self.passed & listed)]
         if lines:
             pytest.fail("\n".join(lines), pytrace=False)
 
+    def counts(self, reasons: Mapping[str, str]) -> list[str]:
+        """Return a line with a number for each reason for which several tests do not pass, and one for the rest."""
+        counts = Counter(
+            next(reason for pattern, reason in reasons.items() if fits(name, [pattern]))
+            for name in [*self.failed, *self.skipped]
+        )
+        several = {reason: count for reason, count in counts.most_common() if count > 1}
+        rest = {"the reasons are in the test": len(counts) - len(several)}
+        return [f"{count:4} do not: {reason}" for reason, count in (several | rest).items()]
+
     def unknown(self, reasons: Iterable[str]) -> list[str]:
         """Return the entries of a list that fit no test."""
         names = [*self.passed, *self.failed, *self.skipped]
-        return [pattern for pattern in reasons if not any(fnmatchcase(name, pattern) for name in names)]
+        return [pattern for pattern in reasons if not any(fits(name, [pattern]) for name in names)]
 
 
 class _Result(unittest.TestResult):
@@ -128,6 +139,11 @@ class _Result(unittest.TestResult):
         name = name_of(test)
         self.outcomes.passed.discard(name)
         self.outcomes.failed.setdefault(name, failures[-1][1])
+
+
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Return True if one of the patterns (``Class.*``) fits the name of a test."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def name_of(test: unittest.TestCase) -> str:

@@ -8,6 +8,9 @@ import pytest
 from published_suites import FIGURES, module_in, run
 
 from pipemagic import dbapi
+from pipemagic.client.database import Database
+from pipemagic.dbapi.links import NotebookLink
+from pipemagic.session import Connection, Session
 
 SUITES = {
     "dbapi-compliance": (
@@ -23,41 +26,46 @@ SUITES = {
 """The archive of each suite, the number of its tests, and those that do not pass."""
 
 
-@pytest.mark.parametrize("suite", SUITES)
-def test_compliance(suite, server, archives, record_property):
-    archive, count, reasons = SUITES[suite]
-    base = module_in(archives / archive, "dbapi20").DatabaseAPI20Test
-    url, token = server.create()
+@pytest.fixture(params=["own", "notebook"])
+def connect(request, server):
+    """Open connections, each of its own or all on that of a notebook, to a new database."""
+    address = server.create()
+    if request.param == "own":
+        yield lambda: dbapi.connect(*address)
+        return
+    with Session(environ={}) as session:
+        notebook = Connection("main", Database(*address), "a test")
+        session.adopt(notebook)
+        yield lambda: dbapi.Connection(NotebookLink(notebook), autocommit=True)
 
-    class Compliance(base):
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_compliance(suite, server, connect, archives, request, record_property):
+    archive, count, reasons = SUITES[suite]
+
+    class Compliance(module_in(archives / archive, "dbapi20").DatabaseAPI20Test):
         driver = dbapi
-        connect_args = (url,)
-        connect_kw_args = {"token": token}  # noqa: RUF012
         failUnless = unittest.TestCase.assertTrue  # noqa: N815 - no longer in unittest since Python 3.12
 
         def _connect(self):
-            connection = super()._connect()
+            connection = connect()
             self.addCleanup(connection.close)  # some tests do not
             return connection
 
         def test_nextset(self):
             """Both suites require each driver to write this test."""
-            connection = self._connect()
             # "This method is optional since not all databases support multiple result sets."
-            assert not hasattr(connection.cursor(), "nextset")
-            connection.close()
+            assert not hasattr(self._connect().cursor(), "nextset")
 
         def test_setoutputsize(self):
             """Both suites require each driver to write this test."""
-            connection = self._connect()
-            cursor = connection.cursor()
+            cursor = self._connect().cursor()
             cursor.setoutputsize(1)  # "Implementations are free to have this method do nothing"
             cursor.execute("SELECT hex(zeroblob(1000000))")
             assert cursor.fetchone() == ("0" * 2_000_000,)
-            connection.close()
 
     outcomes = run(unittest.defaultTestLoader.loadTestsFromTestCase(Compliance))
-    record_property(FIGURES, f"{suite} on {server.name}: {outcomes.figure}")
+    record_property(FIGURES, f"PEP 249, {request.node.callspec.id}: {outcomes.figure}")
     outcomes.check(reasons)
     assert outcomes.unknown(reasons) == []
     assert outcomes.count == count
