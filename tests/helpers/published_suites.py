@@ -91,8 +91,9 @@ class Outcomes:
             for name in [*self.failed, *self.skipped]
         )
         several = {reason: count for reason, count in counts.most_common() if count > 1}
-        rest = {"the reasons are in the test": len(counts) - len(several)}
-        return [f"{count:4} do not: {reason}" for reason, count in (several | rest).items()]
+        if rest := len(counts) - len(several):
+            several["the reasons are in the test"] = rest
+        return [f"{count:4} do not: {reason}" for reason, count in several.items()]
 
     def unknown(self, reasons: Iterable[str]) -> list[str]:
         """Return the entries of a list that fit no test."""
