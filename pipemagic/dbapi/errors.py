@@ -88,6 +88,9 @@ _BY_RESULT_CODE: dict[str, type[Error]] = {
 }
 """The classes by primary result code, as in the sqlite3 module; OperationalError for others."""
 
+_GENERIC = {faults.SQL_INPUT_ERROR, faults.SQL_PARSE_ERROR, errors.UnknownName.code, "SQLITE_UNKNOWN"}
+"""The codes of servers, and of pipemagic, for what SQLite reports as SQLITE_ERROR; the last one is sqld's."""
+
 
 def converted(error: PipemagicError) -> Error:
     """Return the error of PEP 249 for one of pipemagic, with its text, code and hint."""
@@ -111,8 +114,10 @@ def _result_code(error: PipemagicError) -> str:
         return "SQLITE_READONLY"
     if not isinstance(error, StatementError):
         return ""
+    if error.code in _GENERIC and not error.extended_code:
+        return "SQLITE_ERROR"
     name = error.extended_code or error.code
-    return name if name.startswith("SQLITE_") and name != "SQLITE_UNKNOWN" else "SQLITE_ERROR"  # of sqld
+    return name if name.startswith("SQLITE_") else ""  # a limit of the server has a code of its own
 
 
 @contextmanager

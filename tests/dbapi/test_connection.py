@@ -112,6 +112,27 @@ def test_errors_have_the_code_of_sqlite(connection, request):
     assert (caught.value.sqlite_errorname, caught.value.sqlite_errorcode) == ("SQLITE_ERROR", 1)
 
 
+@pytest.mark.parametrize(
+    ("code", "extended", "kind", "name"),
+    [
+        ("SQLITE_CONSTRAINT", "SQLITE_CONSTRAINT_CHECK", dbapi.IntegrityError, "SQLITE_CONSTRAINT_CHECK"),
+        ("SQLITE_BUSY", "", dbapi.OperationalError, "SQLITE_BUSY"),
+        ("SQLITE_UNKNOWN", "", dbapi.OperationalError, "SQLITE_ERROR"),
+        ("SQL_INPUT_ERROR", "", dbapi.OperationalError, "SQLITE_ERROR"),
+        ("SQL_MANY_STATEMENTS", "", dbapi.ProgrammingError, None),
+        ("RESPONSE_TOO_LARGE", "", dbapi.DataError, None),
+        ("STATEMENT_TIMEOUT", "", dbapi.OperationalError, None),
+    ],
+)
+def test_the_result_code_is_none_if_sqlite_did_not_report_the_error(code, extended, kind, name):
+    with pytest.raises(kind) as caught, dbapi.converting():
+        raise errors.StatementError("it failed", code=code, extended_code=extended)
+    assert type(caught.value) is kind
+    assert caught.value.code == code
+    assert caught.value.sqlite_errorname == name
+    assert caught.value.sqlite_errorcode == (getattr(sqlite3, name) if name else None)
+
+
 def test_each_exception_of_pipemagic_becomes_one_of_pep_249():
     for name in errors.__all__:
         kind = getattr(errors, name)
