@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from pipemagic import errors
-from pipemagic.client.bulk import load as loading
+from pipemagic.client.bulk import batches
 from pipemagic.client.cursor import Cursor
 from pipemagic.client.stream import Dialect
 from pipemagic.hrana.values import Float
@@ -78,7 +78,7 @@ def test_every_value_arrives_as_it_is(pair) -> None:
 
 
 def test_many_rows_in_bounded_batches(pair, monkeypatch) -> None:
-    monkeypatch.setattr(loading, "AIM", 5_000)
+    monkeypatch.setattr(batches, "AIM", 5_000)
     source, target = pair
     source.batch(["CREATE TABLE t(n INTEGER PRIMARY KEY, s)", """INSERT INTO t WITH RECURSIVE c(n) AS
         (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000) SELECT n, 'row ' || n FROM c"""])  # fmt: skip
@@ -300,7 +300,7 @@ def test_a_source_that_is_cut_off_in_the_middle_leaves_nothing(pair, monkeypatch
         yield [[Float(1.0), Float(1.0)]]
         raise errors.UnknownOutcome("the connection ended in the middle of a response")
 
-    monkeypatch.setattr(loading, "FIRST", 1)
+    monkeypatch.setattr(batches, "FIRST", 1)
     monkeypatch.setattr(Cursor, "__iter__", cut)
     with pytest.raises(errors.LoadError, match="nothing was changed"):
         source.copy("t", target, if_exists="replace")

@@ -12,7 +12,7 @@ from seed_server import SeedServer
 from service_http import ServiceTransport
 
 from pipemagic import errors
-from pipemagic.client.bulk import load as loading
+from pipemagic.client.bulk import batches
 from pipemagic.client.database import Database
 from pipemagic.hrana.messages import Stmt
 from pipemagic.service.limits import Limits
@@ -85,8 +85,8 @@ def test_random_bit_patterns_arrive_bit_for_bit(full) -> None:
 
 
 def test_the_order_of_rows_is_kept_over_many_chunks(full, monkeypatch) -> None:
-    monkeypatch.setattr(loading, "AIM", 2000)
-    monkeypatch.setattr(loading, "FIRST", 7)
+    monkeypatch.setattr(batches, "AIM", 2000)
+    monkeypatch.setattr(batches, "FIRST", 7)
     frame = pd.DataFrame({"a": range(5000), "b": [f"row {number}" for number in range(5000)]})
     seen: list[tuple[int, int]] = []
     assert full.load(frame, "t", progress=lambda done, total: seen.append((done, total))) == 5000
@@ -534,8 +534,8 @@ def test_an_append_that_takes_longer_than_a_transaction_may_changes_nothing(
 
 
 def test_without_powers_rows_go_as_arguments(embedded, monkeypatch) -> None:
-    monkeypatch.setattr(loading, "takes_records", lambda database: False)
-    monkeypatch.setattr(loading, "ARGUMENTS", 20)
+    monkeypatch.setattr(batches, "takes_records", lambda database: False)
+    monkeypatch.setattr(batches, "ARGUMENTS", 20)
     mixed = [1, 0.1, "a", b"b", None] * 20
     frame = pd.DataFrame({
         "i": range(100), "f": [number / 7 for number in range(100)], "m": [number / 4 for number in range(100)],
@@ -561,9 +561,9 @@ def test_a_database_in_utf_16_gets_rows_as_arguments(on_seed: Database) -> None:
 
 
 def test_rows_as_arguments_are_not_too_many_bytes_either(on_seed: Database, seed: SeedServer, monkeypatch) -> None:
-    monkeypatch.setattr(loading, "takes_records", lambda database: False)
-    monkeypatch.setattr(loading, "AIM", 10_000)
-    monkeypatch.setattr(loading, "LIMIT", 20_000)
+    monkeypatch.setattr(batches, "takes_records", lambda database: False)
+    monkeypatch.setattr(batches, "AIM", 10_000)
+    monkeypatch.setattr(batches, "LIMIT", 20_000)
     frame = pd.DataFrame({"a": ["é" * 1_000] * 100 + ["x" * 50_000] + ["y"] * 100, "b": range(201)})
     on_seed.load(frame, "t")
     assert_frame_equal(on_seed.query("SELECT * FROM t"), frame)

@@ -8,7 +8,7 @@ from promises import Promise
 from sqld_server import Sqld
 
 from pipemagic import errors
-from pipemagic.client.bulk import load as loading
+from pipemagic.client.bulk import batches
 from pipemagic.client.database import Database
 
 pytestmark = pytest.mark.promise(Promise.DURABILITY)
@@ -18,8 +18,8 @@ FRAME = pd.DataFrame({"a": range(3000), "b": "x"})
 
 @pytest.mark.parametrize("if_exists", ["append", "replace"])
 def test_killing_the_server_during_a_load_changes_nothing(sqld_binary, tmp_path, monkeypatch, if_exists):
-    monkeypatch.setattr(loading, "FIRST", 500)
-    monkeypatch.setattr(loading, "AIM", 5000)
+    monkeypatch.setattr(batches, "FIRST", 500)
+    monkeypatch.setattr(batches, "AIM", 5000)
     first = Sqld(sqld_binary, tmp_path / "sqld")
     made = first.database()
     with Database(made.url, made.token) as database:

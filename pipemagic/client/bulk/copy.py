@@ -15,7 +15,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from pipemagic.client.bulk.load import Batches, nothing_changed, remove_leftovers, send, staged, switch
+from pipemagic.client.bulk.batches import batches_for
+from pipemagic.client.bulk.load import nothing_changed, remove_leftovers, send, staged, switch
 from pipemagic.client.bulk.load_plan import (
     IfExists,
     LoadPlan,
@@ -217,7 +218,7 @@ def _fill(
     forms: Sequence[DateForm], staging: str, progress: Callable[[int], None] | None,
 ) -> int:  # fmt: skip
     """Send rows as they arrive and return their number. One thread does both, so that interrupts reach it."""
-    sent, batches = 0, Batches(target, staging, plan.names)
+    sent, batches = 0, batches_for(target, staging, plan.names)
 
     def send_all(rows: ColumnarRows) -> None:
         nonlocal sent

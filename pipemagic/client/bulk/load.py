@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import re
 import secrets
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pipemagic.client.bulk import PREFIX
+from pipemagic.client.bulk.batches import RowBatch, batches_for
 from pipemagic.client.bulk.load_plan import IfExists, LoadPlan, check_unique, plan_load
 from pipemagic.client.bulk.refused_rows import refused_row, refused_row_of_batch
 from pipemagic.client.bulk.schema_objects import TEXT, rows
@@ -34,12 +32,9 @@ from pipemagic.errors import (
     UnknownOutcome,
 )
 from pipemagic.frames.any_frame import Frame, as_pandas, fixes_of
-from pipemagic.frames.columns import ColumnChunk
-from pipemagic.frames.encoder import Records, as_decimal
 from pipemagic.frames.from_pandas import from_frame, holds_row_numbers, is_plain
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import TRANSACTION_LIMIT
-from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import quote
 
 if TYPE_CHECKING:
@@ -61,23 +56,8 @@ SHARE = 0.8
 OLD = 6 * 3600
 """Age in seconds at which the staging table of any process is removed."""
 
-AIM = 2_000_000
-"""Bytes of a batch: large enough for speed, and small enough for other writers."""
-
-LIMIT = 4_500_000
-"""The most bytes of a batch: a value in sqld may have 5 000 000."""
-
 TOO_LARGE = 413
 """The HTTP status for a body that is too large."""
-
-ARGUMENTS = 9_000
-"""Arguments of one statement with an argument for each value; SQLite takes 32 766."""
-
-FIRST = 1_000
-"""Rows of the first batch, before their size is known."""
-
-GROWTH = 4
-"""The largest growth of a batch over the previous one, which may have had unusually small rows."""
 
 _NAME = re.compile(PREFIX + r"([0-9a-f]{8})_([0-9a-f]{8})\Z")
 
@@ -121,7 +101,7 @@ class Load:
         with staged(self._database, self.plan) as staging:
             with nothing_changed("while the rows were sent"):
                 values = [column.values for column in self.plan.columns]
-                batches = Batches(self._database, staging, self.plan.names).of(values, self.total)
+                batches = batches_for(self._database, staging, self.plan.names).of(values, self.total)
                 _fill(self._database, batches, self.total, self.plan, staging, progress)
             switch(self._database, self.plan, staging, self.total)
         return self.total
@@ -366,92 +346,3 @@ def _age(name: str) -> float:
     """Return the seconds since a staging table was created, which its name contains; otherwise 0.0."""
     match = _NAME.match(name)
     return 0.0 if match is None else time.time() - int(match[1], 16)
-
-
-# -- batches of rows
-
-
-@dataclass(frozen=True)
-class RowBatch:
-    """An INSERT for the rows from ``start`` to before ``stop``.
-
-    ``too_large`` is the description of a row that the server may refuse because of its size, otherwise empty.
-    """
-
-    start: int
-    stop: int
-    sql: str
-    args: list[SqlValue] = field(repr=False)
-    too_large: str = ""
-
-
-class Batches:
-    """The statements that insert rows into a table; ``rows`` is the number of rows in the next one."""
-
-    def __init__(self, database: Database, table: str, names: Sequence[str]) -> None:
-        # A constraint in the definition may have ON CONFLICT IGNORE or REPLACE, which would lose rows.
-        self._names = names
-        self._into = f"INSERT OR ABORT INTO {quote(table)} ({', '.join(map(quote, names))}) "
-        self._takes_records = takes_records(database)
-        self._most = sys.maxsize if self._takes_records else max(1, ARGUMENTS // len(names))
-        self.rows = min(FIRST, self._most)
-
-    def of(self, columns: Sequence[ColumnChunk], total: int, *, first: int = 0) -> Iterator[RowBatch]:
-        """Yield the statements for all rows of columns, in order; ``first`` is the number of the first row."""
-        write = _as_records if self._takes_records else _as_arguments
-        start = 0
-        while start < total:
-            stop = min(start + self.rows, total)
-            rows, args, size = write([column.cut(start, stop) for column in columns], stop - start)
-            fitting = max(1, (stop - start) * AIM // max(size, 1))
-            if size > LIMIT and stop > start + 1:
-                self.rows = fitting
-                continue
-            too_large = "" if size <= LIMIT else self._describe(columns, start, first)
-            yield RowBatch(first + start, first + stop, self._into + rows, args, too_large)
-            self.rows = min(GROWTH * self.rows, fitting, self._most)
-            start = stop
-
-    def _describe(self, columns: Sequence[ColumnChunk], row: int, first: int) -> str:
-        """Return the size of a row and of its largest cell."""
-        cells = [column.cut(row, row + 1).items()[0] for column in columns]
-        sizes = list(map(_size, cells))
-        name, largest = max(zip(self._names, sizes, strict=True), key=itemgetter(1))
-        return f"row {first + row + 1} has {sum(sizes):,} bytes, {largest:,} of them in column {name}"
-
-
-def _size(value: SqlValue) -> int:
-    """Return the bytes of a value, some for a number."""
-    match value:
-        case str():
-            return len(value.encode())
-        case bytes():
-            return len(value)
-    return 8
-
-
-def _as_records(columns: Sequence[ColumnChunk], count: int) -> tuple[str, list[SqlValue], int]:
-    """Return the SQL of some rows, its arguments, and their size in bytes."""
-    records = Records(count)
-    sql = records.query([records.add(column) for column in columns])
-    return sql, records.args, records.size
-
-
-def _as_arguments(columns: Sequence[ColumnChunk], _count: int) -> tuple[str, list[SqlValue], int]:
-    rows: list[str] = []
-    args: list[SqlValue] = []
-    for row in zip(*(column.items() for column in columns), strict=True):
-        rows.append(f"({', '.join('CAST(? AS REAL)' if isinstance(value, float) else '?' for value in row)})")
-        args.extend(as_decimal(value) if isinstance(value, float) else value for value in row)
-    return f"VALUES {', '.join(rows)}", args, sum(map(_size, args))
-
-
-def takes_records(database: Database) -> bool:
-    """Return True if the server's SQLite can read records exactly: it has pow() and the encoding UTF-8."""
-    # SQLite knows the encoding only after reading the schema.
-    exact = "pow(2.0, -1074) > 0 AND pow(2.0, 1024) = 9e999 AND CAST(x'c3a9' AS TEXT) = 'é'"
-    try:
-        result = database.execute(f"SELECT {exact} FROM (SELECT count(*) FROM sqlite_master)")
-    except StatementError:
-        return False
-    return result.rows == [(1,)]

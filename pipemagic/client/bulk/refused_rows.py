@@ -24,7 +24,7 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import folded, quote, significant, unquote
 
 if TYPE_CHECKING:
-    from pipemagic.client.bulk.load import RowBatch
+    from pipemagic.client.bulk.batches import RowBatch
     from pipemagic.client.database import Database
 
 _FAILED = re.compile(r"\A(UNIQUE|NOT NULL|CHECK|FOREIGN KEY) constraint failed(?:: (.+))?\Z", re.DOTALL)
