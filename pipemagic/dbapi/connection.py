@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Literal
 
-from pipemagic.dbapi import errors
+from pipemagic.dbapi import errors, many
 from pipemagic.dbapi.cursor import Cursor
 from pipemagic.dbapi.errors import ProgrammingError, converting
 from pipemagic.dbapi.links import Link
+from pipemagic.dbapi.many import ManyRequest
 from pipemagic.dbapi.parameters import Parameters
 from pipemagic.dbapi.rows import Rows
+from pipemagic.errors import StatementError
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.session.cell import Cell
 from pipemagic.sql import ParsedStatement, split
@@ -166,6 +168,33 @@ class Connection:
     def run(self, cell: Cell, *, atomic: bool = False) -> list[StmtResult]:
         """Run a statement once or several times, in a transaction if ``autocommit`` says so; for cursors."""
         return self._ready_link(cell.statements[0]).run(cell, atomic=atomic)
+
+    def run_many(self, statement: ParsedStatement, request: ManyRequest, *, atomic: bool) -> list[StmtResult]:
+        """Run a request of executemany; rows that cannot be inserted together are inserted one by one."""
+        began = not self._free_link().in_unit
+        link = self._ready_link(statement)
+        if not request.rows:
+            return link.run(request.cell(statement), atomic=atomic)
+        cell = request.cell(statement) if atomic else request.enclosed(statement)
+        try:
+            return link.run(cell, atomic=atomic, times=len(request.rows))
+        except StatementError as error:
+            if error.code.startswith("SQLITE_BUSY") or not (atomic or link.in_transaction):
+                raise
+        if not atomic and began:
+            link.rollback()
+            link.begin(self._isolation_level or "")
+        elif not atomic:
+            link.run(many.UNDO)
+        return link.run(request.one_by_one(statement), atomic=atomic)
+
+    def takes_records(self) -> bool:
+        """Return True if the server reads records (`pipemagic.dbapi.many`), which is checked once; for cursors."""
+        if self._takes_records is None:
+            self._takes_records = self._free_link().takes_records()
+        return self._takes_records
+
+    _takes_records: bool | None = None
 
     def rows(self, cell: Cell) -> Rows:
         """Run a query, and return its rows before all of them are received; for cursors."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from pipemagic.dbapi import many
 from pipemagic.dbapi.errors import ProgrammingError, converting
 from pipemagic.dbapi.parameters import Parameters, binder, single_statement
 from pipemagic.dbapi.rows import Row, Rows
@@ -14,7 +14,7 @@ from pipemagic.dbapi.types import DeclaredType
 from pipemagic.errors import StatementError
 from pipemagic.frames import arrow_polars, to_frame
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
-from pipemagic.hrana.messages import Stmt, StmtResult
+from pipemagic.hrana.messages import StmtResult
 from pipemagic.session.cell import Cell
 from pipemagic.sql import ParsedStatement
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from pipemagic.dbapi.connection import Connection
 
 Description = tuple[tuple[str, DeclaredType | None, None, None, None, None, None], ...]
-
-MOST_AT_ONCE = 10_000
-"""The rows of executemany that are sent in one request."""
 
 
 class Cursor:
@@ -84,14 +81,13 @@ class Cursor:
         if statement is None or not statement.changes_rows or statement.returns_rows:
             raise ProgrammingError("executemany() runs INSERT, UPDATE, DELETE and REPLACE without RETURNING")
         with converting():
-            stmts = map(binder(statement, want_rows=False), parameters)
-            first, second = _chunk(stmts), _chunk(stmts)
+            requests = many.requests(statement, parameters, self.connection.takes_records)
+            first, second = next(requests, None), next(requests, None)
             self.rowcount = 0
-            with self.connection.all_or_none(one_request=not second) as atomic:
-                while first:
-                    cell = Cell(statement.text, (statement,) * len(first), tuple(first))
-                    self._count(statement, self.connection.run(cell, atomic=atomic), add=True)
-                    first, second = second, _chunk(stmts)
+            with self.connection.all_or_none(one_request=second is None) as atomic:
+                while first is not None:
+                    self._count(statement, self.connection.run_many(statement, first, atomic=atomic), add=True)
+                    first, second = second, next(requests, None)
         return self
 
     def executescript(self, script: str, /) -> Cursor:
@@ -194,10 +190,6 @@ class Cursor:
         if self._rows is None or self.description is None:
             raise ProgrammingError("there are no rows to fetch; run a query first")
         return self._rows
-
-
-def _chunk(stmts: Iterator[Stmt]) -> list[Stmt]:
-    return list(islice(stmts, MOST_AT_ONCE))
 
 
 def _warn(note: str) -> None:

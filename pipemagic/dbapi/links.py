@@ -77,8 +77,11 @@ class StreamLink:
         elif self._stream.transaction.state is not Tx.NONE:
             self.run(_cell(how))
 
-    def run(self, cell: Cell, *, atomic: bool = False) -> list[StmtResult]:
-        """Run statements up to the first error; return their results. ``atomic``: all or none of them apply."""
+    def run(self, cell: Cell, *, atomic: bool = False, times: int = 1) -> list[StmtResult]:
+        """Run statements up to the first error; return their results. ``atomic``: all or none of them apply.
+
+        ``times`` is the number of statements that each of them replaces, for the message about a lost transaction.
+        """
         transaction = self._stream.transaction
         if transaction.state is Tx.LOST and cell.statements[0].rolls_back:
             transaction.acknowledge()
@@ -94,14 +97,14 @@ class StreamLink:
         except (PipemagicError, KeyboardInterrupt) as error:
             raise self._stream.abandoned(error) from None
         self._note_reopened()
-        self._note_ran(cell, before, run, atomic=atomic)
+        self._note_ran(cell, before, run, atomic=atomic, times=times)
         if run.error is not None:
             if begin and len(run.results) == 1 and not run.error.code.startswith("SQLITE_CONSTRAINT"):
                 self.rollback()  # nothing is in it; after a constraint, OR FAIL may have kept rows
             raise run.error
         return run.results[bool(begin) :]
 
-    def _note_ran(self, cell: Cell, before: TransactionContent, run: Run, *, atomic: bool) -> None:
+    def _note_ran(self, cell: Cell, before: TransactionContent, run: Run, *, atomic: bool, times: int) -> None:
         """Record settings, and what ran in the open transaction, for the message if it is lost."""
         count = len(run.results)
         if count:
@@ -114,9 +117,9 @@ class StreamLink:
             return
         for statement in ran:
             if self._work and self._work[-1][0] == statement.text:
-                self._work[-1] = statement.text, self._work[-1][1] + 1
-            elif not statement.only_reads and not statement.begin_mode:
-                self._work.append((statement.text, 1))
+                self._work[-1] = statement.text, self._work[-1][1] + times
+            elif not statement.only_reads and not statement.controls_transaction:
+                self._work.append((statement.text, times))
 
     def _with_work(self, error: TransactionLost) -> TransactionLost:
         """Return the error of a lost transaction with the statements that were rolled back."""
@@ -148,6 +151,10 @@ class StreamLink:
             raise self._with_work(error) from None
         self._note_reopened()
         return Rows(cursor.cols, cursor, stack.close)
+
+    def takes_records(self) -> bool:
+        """Ask the server whether it can read records: see `pipemagic.dbapi.many`."""
+        return _takes_records(self._database)
 
     def close(self) -> None:
         """Roll back the unit of work, and free what belongs to the connection."""
@@ -203,7 +210,7 @@ class NotebookLink:
         elif self._connection.transaction is Tx.LOST and self._is_outermost:
             self._run(_cell("ROLLBACK"))  # acknowledges the loss; one of the cells is for a cell to acknowledge
 
-    def run(self, cell: Cell, *, atomic: bool = False) -> list[StmtResult]:
+    def run(self, cell: Cell, *, atomic: bool = False, times: int = 1) -> list[StmtResult]:  # noqa: ARG002
         """Run statements up to the first error; return their results. ``atomic``: all or none of them apply."""
         if self._begins:
             self._is_outermost = self._connection.transaction is Tx.NONE
@@ -221,6 +228,10 @@ class NotebookLink:
         """Run a query; return its rows, received at once."""
         return _all_rows(self.run(cell))
 
+    def takes_records(self) -> bool:
+        """Ask the server whether it can read records: see `pipemagic.dbapi.many`."""
+        return _takes_records(self._connection.database)
+
     def close(self) -> None:
         """Roll back the unit of work, and free what belongs to the connection."""
         self.rollback()
@@ -232,6 +243,12 @@ Link: TypeAlias = StreamLink | NotebookLink
 def _cell(*texts: str) -> Cell:
     """Return a cell of statements without parameters."""
     return Cell("; ".join(texts), tuple(map(parse, texts)), tuple(map(Stmt, texts)))
+
+
+def _takes_records(database: Database) -> bool:
+    from pipemagic.client.bulk.batches import takes_records  # imports numpy
+
+    return takes_records(database)
 
 
 def _all_rows(results: Sequence[StmtResult]) -> Rows:

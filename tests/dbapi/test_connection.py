@@ -299,7 +299,7 @@ def test_executemany_is_all_or_none_where_each_statement_commits(connection, mon
         yield (7,)
 
     for size in (10_000, 8):
-        monkeypatch.setattr("pipemagic.dbapi.cursor.MOST_AT_ONCE", size)
+        monkeypatch.setattr("pipemagic.dbapi.many.MOST", size)
         with pytest.raises(dbapi.IntegrityError):
             connection.executemany("INSERT INTO t(a) VALUES (?)", rows())
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
