@@ -15,7 +15,7 @@ from benchmarks.measure import Plan, machine
 from benchmarks.peers import Peers
 
 PARTS = [
-    "frames", "memory", "loading", "cells", "notes", "crowd", "lesson", "latency", "starts", "footprint",
+    "frames", "memory", "loading", "dbapi", "cells", "notes", "crowd", "lesson", "latency", "starts", "footprint",
 ]  # fmt: skip
 """The modules that measure; each has `measure(plan)`, which returns lines."""
 

@@ -1,10 +1,11 @@
 """Measure the memory and time of a large result from the embedded service, by cursor.
 
-    python -m benchmarks.memory ROWS
+    python -m benchmarks.memory ROWS HOW
 
-runs in a separate process, since only processes have a peak, and prints JSON: ``growth`` is the growth of the peak
-memory in bytes, ``frame`` the size that the DataFrame reports, ``seconds`` the time from the request to the DataFrame,
-``cpu`` the processor time of this process in it, and ``cells`` the number of cells.
+reads it by a ``cell``, or by ``fetchmany`` or ``fetchall`` of `pipemagic.dbapi`. It runs in a separate process, since
+only processes have a peak, and prints JSON: ``growth`` is the growth of the peak memory in bytes, ``frame`` the size
+that the DataFrame reports (0 without one), ``seconds`` the time from the request to the last row, ``cpu`` the processor
+time of this process in it, and ``cells`` the number of cells.
 """
 
 from __future__ import annotations
@@ -14,11 +15,19 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.lines import Line, at_most
 from benchmarks.measure import Plan
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from benchmarks.servers import Target
 
 SMALL, LARGE = 200_000, 2_000_000
 """Rows of five columns: 10^6 and 10^7 cells."""
@@ -34,42 +43,65 @@ def measure(plan: Plan) -> list[Line]:
     rounds = plan.pick(5, 1)
     small, large = ([measured(rows) for _ in range(rounds)] for rows in (SMALL, LARGE))
     growth, frame = ([run[key] / 1e6 for run in large] for key in ("growth", "frame"))
+    fetched, held = ([measured(LARGE, how)["growth"] / 1e6 for _ in range(rounds)] for how in ("fetchmany", "fetchall"))
     cost, cost_of_small = ([run["cpu"] / run["cells"] * 1e9 for run in runs] for runs in (large, small))
     return [
         Line(
             "10^7 cells over the cursor, growth of the peak", "MB", growth, "the DataFrame itself", frame, at_most(1.7)
         ),
         Line("10^7 cells, processor time of a cell", "ns", cost, "10^6 cells", cost_of_small, at_most(1.5)),
+        Line("10^7 cells by fetchmany, streamed, growth of the peak", "MB", fetched, "fetchall", held, at_most(0.1)),
     ]
 
 
-def measured(rows: int) -> dict[str, Any]:
+def measured(rows: int, how: str = "cell") -> dict[str, Any]:
     """Measure a result with this number of rows in a separate process."""
-    command = [sys.executable, "-m", "benchmarks.memory", str(rows)]
+    command = [sys.executable, "-m", "benchmarks.memory", str(rows), how]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1])
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return told
 
 
-def measure_here(rows: int) -> dict[str, Any]:
+def measure_here(rows: int, how: str) -> dict[str, Any]:
     """Measure it in this process, which must be a new one."""
     from benchmarks.servers import service
-    from pipemagic.session import Session
 
-    with service() as target, Session(environ={"PIPEMAGIC_TOKEN": target.token}) as session:
-        session.connect(target.url, name="bench")
-        session.run(TABLE)
-        session.run(ROWS.format(rows))
-        session.run("SELECT * FROM wide LIMIT 5000")  # imports and other work that is done once
-        reset_peak()
-        before, started, worked = peak(), time.perf_counter(), time.process_time()
-        result = session.run_cell("SELECT * FROM wide")
-        frame = result.frame
-        seconds, cpu, after = time.perf_counter() - started, time.process_time() - worked, peak()
-        assert frame is not None
-        assert frame.shape == (rows, 5)
-        size = int(frame.memory_usage(deep=True).sum())
-    return {"cells": frame.size, "growth": after - before, "frame": size, "seconds": seconds, "cpu": cpu}
+    with service() as target:
+        with target.connect() as database:
+            database.batch([TABLE, ROWS.format(rows)])
+        with _reading(how, target) as read:
+            read("SELECT * FROM wide LIMIT 5000")  # imports and other work that is done once
+            reset_peak()
+            before, started, worked = peak(), time.perf_counter(), time.process_time()
+            count, size = read("SELECT * FROM wide")
+            seconds, cpu, after = time.perf_counter() - started, time.process_time() - worked, peak()
+        assert count == rows
+    return {"cells": 5 * rows, "growth": after - before, "frame": size, "seconds": seconds, "cpu": cpu}
+
+
+@contextmanager
+def _reading(how: str, target: Target) -> Iterator[Callable[[str], tuple[int, int]]]:
+    """Return a function that reads a query, and returns the number of rows and the size of their DataFrame."""
+    if how == "cell":
+        from pipemagic.session import Session
+
+        with Session(environ={"PIPEMAGIC_TOKEN": target.token}) as session:
+            session.connect(target.url, name="bench")
+            yield lambda sql: _size(session.run_cell(sql).frame)
+        return
+    from pipemagic import dbapi
+
+    with closing(dbapi.connect(target.url, target.token)) as connection:
+        cursor = connection.cursor(stream=how == "fetchmany")
+        if how == "fetchall":
+            yield lambda sql: (len(cursor.execute(sql).fetchall()), 0)
+        else:
+            yield lambda sql: (sum(map(len, iter(partial(cursor.execute(sql).fetchmany, 1000), []))), 0)
+
+
+def _size(frame: pd.DataFrame | None) -> tuple[int, int]:
+    assert frame is not None
+    return len(frame), int(frame.memory_usage(deep=True).sum())
 
 
 def reset_peak() -> None:
@@ -90,4 +122,4 @@ def peak() -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure_here(int(sys.argv[1]))))
+    print(json.dumps(measure_here(int(sys.argv[1]), sys.argv[2])))

@@ -22,7 +22,7 @@ from client_packages import CannotInstall, install_python
 
 HERE = Path(__file__).parent
 WORKER = HERE / "worker.py"
-LIMIT = 120.0
+LIMIT = 600.0
 """Seconds that a call may take before its process is ended."""
 
 # JupySQL reports every use to its authors, which takes time as well.

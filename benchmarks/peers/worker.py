@@ -35,9 +35,9 @@ class DbApi:
         self.url, self.token = url, token
         return timed(self._connected)
 
-    def _connected(self) -> Any:
+    def _connected(self, isolation_level: str | None = None) -> Any:
         """Connect and open a stream, which is not timed: the last one has expired while others were measured."""
-        connection = self.package.connect(self.url, auth_token=self.token, isolation_level=None)
+        connection = self.package.connect(self.url, auth_token=self.token, isolation_level=isolation_level)
         connection.execute("SELECT 1").fetchall()
         return connection
 
@@ -55,6 +55,17 @@ class DbApi:
         """Run queries one after another."""
         connection = self._connected()
         return timed(lambda: [connection.execute(text).fetchall() for text in texts])
+
+    def many(self, sql: str, path: str) -> float:
+        """Run a statement for each row of a JSON file in one transaction, and commit it."""
+        rows = list(map(tuple, json.loads(Path(path).read_text(encoding="utf-8"))))
+        connection = self._connected("DEFERRED")
+
+        def insert() -> None:
+            connection.cursor().executemany(sql, rows)
+            connection.commit()
+
+        return timed(insert)
 
 
 class LibsqlClient:
