@@ -6,10 +6,14 @@ A server takes NULL for a parameter without a value, so their number and names a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from math import isinf
 from typing import Any
 
 from pipemagic.client.arguments import wire
 from pipemagic.dbapi.errors import ProgrammingError
+from pipemagic.errors import ParameterError, ProtocolError
+from pipemagic.frames.scalars import to_sql
 from pipemagic.hrana.messages import NamedArg, Stmt
 from pipemagic.sql import ParsedStatement, split
 from pipemagic.text import plural
@@ -43,7 +47,10 @@ def binder(statement: ParsedStatement, *, want_rows: bool | None = None) -> Call
             found = [(name, values[key]) for name, key in names]
         except KeyError as error:
             raise ProgrammingError(f"parameter {error.args[0]!r} has no value") from None
-        args = [NamedArg(name, wire(value, name)) for name, value in found]
+        try:
+            args = [NamedArg(name, wire(value, name)) for name, value in found]
+        except ParameterError:
+            return _with_infinities(statement, [value for _, value in found], want_rows)
         return Stmt(sql, named_args=args or None, want_rows=want_rows)
 
     def bind(values: Parameters) -> Stmt:
@@ -57,7 +64,39 @@ def binder(statement: ParsedStatement, *, want_rows: bool | None = None) -> Call
             raise ProgrammingError(f"parameter {names[0][0]} has a name, and the values are in a sequence")
         if not isinstance(values, list | tuple):
             values = [values[index] for index in range(count)]
-        args = [wire(value, f"number {number}") for number, value in enumerate(values, 1)]
+        try:
+            args = [wire(value, f"number {number}") for number, value in enumerate(values, 1)]
+        except ParameterError:
+            return _with_infinities(statement, values, want_rows)
         return Stmt(sql, args=args or None, want_rows=want_rows)
 
     return bind
+
+
+def _with_infinities(statement: ParsedStatement, values: Sequence[Any], want_rows: bool | None) -> Stmt:
+    """Return a statement whose text has the infinite ones of its values, which JSON has not; the others are bound."""
+    literals = [_infinity(value) for value in values]
+    bound = [index for index, literal in enumerate(literals) if not literal]
+    places = {index: place for place, index in enumerate(bound, start=1)}
+    indexes = {name: index for index, name in enumerate(statement.parameters) if name is not None}
+    pieces, end, count = [], 0, 0
+    for token in statement.tokens:
+        if token.kind == "param":
+            if token.text == "?":
+                index = count
+            else:
+                index = int(token.text[1:]) - 1 if token.text[0] == "?" else indexes[token.text]
+            count = max(count, index + 1)
+            pieces += [statement.text[end : token.start], literals[index] or f"?{places[index]}"]
+            end = token.end
+    args = [wire(values[index], statement.parameters[index] or f"number {index + 1}") for index in bound]
+    return Stmt("".join([*pieces, statement.text[end:]]), args=args or None, want_rows=want_rows)
+
+
+def _infinity(value: Any) -> str:
+    """Return the SQL of an infinite number, '' for other values."""
+    with suppress(ProtocolError):
+        plain = to_sql(value)
+        if isinstance(plain, float) and isinf(plain):
+            return "(9e999)" if plain > 0 else "(-9e999)"
+    return ""
