@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Literal
 
+from pipemagic.client.readonly import find_write
 from pipemagic.dbapi import errors, many
 from pipemagic.dbapi.cursor import Cursor
 from pipemagic.dbapi.errors import ProgrammingError, converting
@@ -244,7 +245,7 @@ class Connection:
         if self._autocommit is False:
             return True
         if self._begins:
-            return not statement.only_reads and not statement.controls_transaction
+            return statement.keyword == "SAVEPOINT" or find_write(statement.text) is not None
         return self._autocommit is not True and self._isolation_level is not None and statement.changes_rows
 
     def _open_link(self) -> Link:

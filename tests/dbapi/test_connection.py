@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import math
 import sqlite3
 import threading
 from contextlib import closing
 
+import numpy as np
 import pandas as pd
 import polars
 import pytest
@@ -75,6 +77,25 @@ def test_values_of_python(connection):
     assert row == (2**63 - 1, "é\0😀", b"\0\xff", "2024-02-29", None, 1, 0.1)
     with pytest.raises(dbapi.ProgrammingError, match="64"):
         connection.execute("SELECT ?", [2**63])
+
+
+def test_infinite_values_are_written_into_the_statement(connection):
+    """JSON has none. The other parameters keep their places. They are read as text, since sqld sends null for them."""
+
+    def read(values, parameters):
+        columns = ", ".join(f"CAST({value} AS TEXT)" for value in values.split())
+        return connection.execute(f"SELECT {columns}", parameters).fetchone()
+
+    infinity = math.inf
+    numbered = ("a", -infinity, np.float32(infinity), 2, 3)
+    assert read("? 1-? ?2 ?1 ?4 ? '?'", numbered) == ("a", "Inf", "-Inf", "a", "2", "3", "?")
+    assert read(":a $b :a @c", {"a": infinity, "b": 1, "c": "c", "d": 0}) == ("Inf", "1", "Inf", "c")
+    connection.execute("CREATE TABLE infinite(a, b)")
+    connection.executemany("INSERT INTO infinite VALUES (?, ?)", [(infinity, "x"), (1.5, "y"), (-infinity, None)])
+    rows = connection.execute("SELECT typeof(a), CAST(a AS TEXT), b FROM infinite").fetchall()
+    assert rows == [("real", "Inf", "x"), ("real", "1.5", "y"), ("real", "-Inf", None)]
+    with pytest.raises(dbapi.ProgrammingError, match="parameter number 2"):
+        connection.execute("SELECT ?, ?", [infinity, 2**63])
 
 
 @pytest.mark.parametrize(
@@ -312,8 +333,15 @@ def test_executemany_is_all_or_none_where_each_statement_commits(connection, mon
 def test_begin_is_for_the_next_statement_that_may_write(connect, connection):
     connection.begin()
     connection.execute("SELECT 1")
+    connection.execute("PRAGMA table_info(t)")
     assert not connection.in_transaction
     connection.execute("INSERT INTO t(a) VALUES (1)")
+    assert connection.in_transaction
+    connection.rollback()
+    connection.begin()
+    connection.execute("SAVEPOINT s")  # in the transaction: alone, its RELEASE would commit
+    connection.execute("INSERT INTO t(a) VALUES (1)")
+    connection.execute("RELEASE s")
     assert connection.in_transaction
     connection.rollback()
     connection.begin()
