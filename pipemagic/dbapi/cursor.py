@@ -188,7 +188,8 @@ class Cursor:
         """Return the rows of the last statement; raise ProgrammingError if it has none, as PEP 249 requires."""
         self._check_open()
         if self._rows is None or self.description is None:
-            raise ProgrammingError("there are no rows to fetch; run a query first")
+            # psycopg's words, by which JupySQL knows that a statement has no rows.
+            raise ProgrammingError("no results to fetch; run a query first")
         return self._rows
 
 

@@ -212,7 +212,7 @@ def test_rows_as_frames_and_arrow(connection):
         cursor = connection.cursor(stream=stream).execute("SELECT a, b, c FROM t ORDER BY a")
         assert cursor.fetchmany(2) == [(1, "x", 1), (2, "y", None)]
         assert cursor.fetch_arrow_table().to_pylist() == [{"a": 3, "b": "z", "c": 3}]
-    with pytest.raises(dbapi.ProgrammingError, match="no rows"):
+    with pytest.raises(dbapi.ProgrammingError, match="no results to fetch"):
         connection.execute("DELETE FROM t").fetch_df()
 
 
