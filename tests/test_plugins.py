@@ -51,7 +51,7 @@ def install(tmp_path):
         for path, text in files.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text, "utf-8")
-        write_metadata(tmp_path, name, {name: target})
+        write_metadata(tmp_path, name, {"pipemagic.plugins": {name: target}})
 
     return install
 
