@@ -1,7 +1,8 @@
 """pipemagic: SQL over HTTP for notebooks.
 
-In a notebook: ``%load_ext pipemagic``, ``%pipedb connect``, ``%%sql``. In any Python program: ``pipemagic.connect(url,
-token=...)`` and ``pipemagic.management(url, token=...)``. Large packages are imported on first use.
+In a notebook: ``%load_ext pipemagic``, ``%pipedb connect``, ``%%sql``, and ``pipemagic.current()`` for its connection.
+In any Python program: ``pipemagic.connect(url, token=...)`` and ``pipemagic.management(url, token=...)``. Large
+packages are imported on first use.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ if TYPE_CHECKING:
     from pipemagic import panels
     from pipemagic.client.database import Database, DatabaseTransaction, connect
     from pipemagic.client.result import Result
+    from pipemagic.dbapi.notebook import current
     from pipemagic.management_api.client import Management, management
 
 __all__ = [
-    "Database", "DatabaseTransaction", "Management", "Result", "__version__", "connect", "errors",
+    "Database", "DatabaseTransaction", "Management", "Result", "__version__", "connect", "current", "errors",
     "load_ipython_extension", "management", "panels", "unload_ipython_extension",
 ]  # fmt: skip
 __all__ += errors.__all__
 
-_MODULES = ("client.database", "client.result", "management_api.client")
+_MODULES = ("client.database", "client.result", "management_api.client", "dbapi.notebook")
 """The modules that define the names which are imported on first use."""
 
 

@@ -81,5 +81,5 @@ def _open(name: str, session: Session | None = None) -> Panel:
 
     if session is not None:
         return open_panel(session, name)
-    magics = loaded_magics()
+    magics = loaded_magics("pass a pipemagic.session.Session")
     return open_panel(magics.session, name, magics.user_ns)

@@ -26,8 +26,8 @@ LAYERS = [
     ["management_api"],
     ["launcher", "explore"],
     ["session"],
-    ["notebook", "cli", "dbapi"],
-    ["panels"],
+    ["notebook", "cli"],
+    ["dbapi", "panels"],
     ["__init__", "__main__"],
     ["teaching"],
 ]

@@ -177,10 +177,15 @@ def load(shell: InteractiveShell) -> None:
         warn(f"pipemagic replaces {names} from {owners}; %unload_ext pipemagic restores them.")
 
 
-def loaded_magics() -> PipeMagics:
-    """Return the magics of the running shell; raise SessionError if they are not loaded."""
+def loaded_magics(in_programs: str) -> PipeMagics:
+    """Return the magics of the running shell; raise SessionError if they are not loaded.
+
+    ``in_programs`` is the hint for programs, in which no shell is running.
+    """
     shell = get_ipython()
-    loaded = None if shell is None else _loaded.get(shell)
+    if shell is None:
+        raise SessionError("no notebook is running", hint=in_programs)
+    loaded = _loaded.get(shell)
     if loaded is None:
         raise SessionError("pipemagic is not loaded", hint="run %load_ext pipemagic")
     return loaded.magics

@@ -31,8 +31,10 @@ INTERNAL = {
     "pipemagic.client.secrets.Secret": "hides a token",
     "pipemagic.client.stream.ClientStream": "the requests of the protocol",
     "pipemagic.client.stream.Dialect": "a form of the protocol",
+    "pipemagic.dbapi.rows.Rows": "the rows of a query, for cursors",
     "pipemagic.explore.plans.DryRun": "the output of a magic",
     "pipemagic.explore.plans.QueryPlan": "the output of a magic",
+    "pipemagic.hrana.messages.StmtResult": "the result of a statement in the protocol, for cursors",
     "pipemagic.notebook.panels.base.Panel": "an ipywidgets.VBox",
     "pipemagic.notebook.panels.opening.Tabs": "an ipywidgets.Tab",
     "pipemagic.session.cell.Cell": "the parsed text of a cell",
@@ -67,13 +69,11 @@ def public_objects(root: Path) -> dict[str, object]:
 
 
 def _expanded(value: object) -> list[object]:
-    """Return a function or class of the package itself; of a module, its names."""
+    """Return a function or class of the package itself; of a module, those of its names."""
     if inspect.ismodule(value):
         names = getattr(value, "__all__", None) or [name for name in vars(value) if not name.startswith("_")]
-        own = [getattr(value, name) for name in names]
-        return [
-            member for member in own if hasattr(value, "__all__") or getattr(member, "__module__", "") == value.__name__
-        ]
+        own = [member for name in names if _is_own(member := getattr(value, name))]
+        return [member for member in own if hasattr(value, "__all__") or member.__module__ == value.__name__]
     return [value] if _is_own(value) else []
 
 

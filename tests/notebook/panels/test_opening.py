@@ -96,10 +96,16 @@ def test_a_panel_from_python_uses_the_session_of_the_notebook(shell, data, closi
     closing()
 
 
-def test_the_error_of_a_panel_from_python_without_the_extension_has_a_hint():
+def test_the_error_of_a_panel_from_python_without_the_extension_has_a_hint(plain_shell):
     with pytest.raises(SessionError, match="pipemagic is not loaded") as caught:
         panels.databases()
     assert caught.value.hint == "run %load_ext pipemagic"
+
+
+def test_the_error_of_a_panel_in_a_program_has_another_hint():
+    with pytest.raises(SessionError, match="no notebook is running") as caught:
+        panels.databases()
+    assert caught.value.hint == "pass a pipemagic.session.Session"
 
 
 def test_the_tabs_open_on_databases_and_on_explore_if_there_is_a_connection(unconnected):
