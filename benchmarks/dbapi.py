@@ -86,9 +86,9 @@ def _inserting(target: Target, frame: pd.DataFrame, others: dict[str, Callable[[
     ours: dict[str, Callable[[], float]] = {"executemany": lambda: _executemany(target, rows), "load": load}
     values = interleave(ROUNDS, ours | others)
     what = f"executemany of {len(rows):,} rows into {target.name}"
-    lines = [Line(what, "rows/s", values["executemany"], "load", values["load"])]
+    lines = [Line(what, "rows/s", values["executemany"], "load", values["load"], at_least(0.5))]
     lines += [
-        Line(what, "rows/s", values["executemany"], f"{other}, executemany", values[other], at_least(10))
+        Line(what, "rows/s", values["executemany"], f"{other}, executemany", values[other], at_least(100))
         for other in others
     ]
     return lines
