@@ -31,21 +31,21 @@ Row = tuple[object, ...]
 
 def measure(plan: Plan) -> list[Line]:
     """Measure both servers; the other packages, which send a request for each row, get fewer rows in a short run."""
-    rows, frame = plan.pick(data.ROWS, 50_000), data.wide(MANY)
+    frame = data.wide(MANY)
     with servers.service(options=UNLIMITED) as service, servers.sqld(options=SQLD_UNLIMITED) as sqld:
         targets = [target for target in (service, sqld) if target is not None]
-        lines = [_fetching(target, rows) for target in targets]
+        lines = [_fetching(target) for target in targets]
         lines += _inserting(service, frame, {})
         if sqld is not None:
             lines += _beside_peers(plan, sqld, frame)
     return lines
 
 
-def _fetching(target: Target, rows: int) -> Line:
+def _fetching(target: Target) -> Line:
     """Compare the rows of a cursor with the same rows as a DataFrame."""
     with target.connect() as database, closing(dbapi.connect(target.url, target.token)) as connection:
         database.execute(data.CREATE_WIDE)
-        database.load(data.wide(rows), "wide", "append")
+        database.load(data.wide(data.ROWS), "wide", "append")
         cursor = connection.cursor()
         candidates: dict[str, Callable[[], float]] = {
             "fetchall": lambda: seconds(lambda: cursor.execute(data.WIDE).fetchall()),
@@ -53,7 +53,7 @@ def _fetching(target: Target, rows: int) -> Line:
         }
         values = interleave(FETCH_ROUNDS, candidates)
         cursor.close()
-    what = f"{rows * data.COLUMNS:,} cells from {target.name} by fetchall"
+    what = f"{data.ROWS * data.COLUMNS:,} cells from {target.name} by fetchall"
     return Line(what, "s", values["fetchall"], "query()", values["query"], at_most(1.5))
 
 
