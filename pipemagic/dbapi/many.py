@@ -31,8 +31,8 @@ MOST = 10_000
 MOST_BYTES = 2_000_000
 """About the most bytes of the arguments of a request of more than one statement."""
 
-FEWEST = 500
-"""The fewest rows that are sent as records: fewer take no longer as statements."""
+FEWEST = 200
+"""The fewest rows that are sent as records: for fewer, the question whether the server reads them would take longer."""
 
 _SET, _BACK, _RELEASE = (Stmt(f"{verb} pipemagic_rows") for verb in ("SAVEPOINT", "ROLLBACK TO", "RELEASE"))
 
