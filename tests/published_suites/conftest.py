@@ -23,15 +23,25 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def archives(request: pytest.FixtureRequest, require_real: Callable[[str], None]) -> Path:
-    """The folder of the source archives, which is kept between runs."""
+def download(request: pytest.FixtureRequest, require_real: Callable[[str], None]) -> Callable[[Path], Path]:
+    """Return a function that downloads source archives that a file pins, into a folder that is kept between runs."""
     cache = getattr(request.config, "cache", None)
     folder = cache.mkdir("suites") if cache else request.getfixturevalue("tmp_path_factory").mktemp("suites")
-    try:
-        return download_sources(folder, REQUIREMENTS)
-    except CannotInstall as error:
-        require_real(f"the suites cannot be downloaded: {error}")
-        raise
+
+    def download(requirements: Path) -> Path:
+        try:
+            return download_sources(folder, requirements)
+        except CannotInstall as error:
+            require_real(f"the suites cannot be downloaded: {error}")
+            raise
+
+    return download
+
+
+@pytest.fixture(scope="session")
+def archives(download: Callable[[Path], Path]) -> Path:
+    """The folder of the source archives of the suites for PEP 249."""
+    return download(REQUIREMENTS)
 
 
 @pytest.fixture(scope="session")
