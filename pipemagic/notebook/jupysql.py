@@ -173,6 +173,10 @@ def _refuse_connection(line: _Line, magic: str, session: Session, variables: Map
     package = type(value).__module__.partition(".")[0]
     if package == "sqlalchemy" and hasattr(value, "url"):
         _refuse_address(str(value.url), "", magic, session)  # SQLAlchemy masks the password
+    if package == "pipemagic" and (hasattr(value, "cursor") or hasattr(value, "dbapi")):
+        _refuse(
+            f"{alone} is a connection, not a statement", "%sql SELECT 1" if session.connections else "%pipedb connect"
+        )
     if hasattr(value, "cursor") and hasattr(value, "commit"):
         _refuse(f"{alone} is a {package} connection, but %sql uses connections of %pipedb", "%pipedb connect")
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"([A-Za-z][\w+.-]*)://(.*)", re.DOTALL)
 _HOST = re.compile(r"[\w.-]+(?::\d+)?(?:/[\w./-]*)?\Z|\[[\da-fA-F:]+\](?::\d+)?\Z")
+OWN_DRIVER = "pipemagic"
+"""The driver in the addresses of engines that run on `pipemagic.dbapi`."""
 _PRODUCTS = {
     "postgresql": "PostgreSQL", "postgres": "PostgreSQL", "mysql": "MySQL", "mariadb": "MariaDB", "duckdb": "DuckDB",
     "mssql": "SQL Server", "oracle": "Oracle", "snowflake": "Snowflake", "bigquery": "BigQuery", "redshift": "Redshift",
@@ -76,6 +78,8 @@ def replacement(address: str, alias: str = "", *, connected: bool, organization:
     product, _, driver = scheme.partition("+")
     place = _place(rest)
     option = f" --as {word(alias)}" if alias else ""
+    if driver == OWN_DRIVER:
+        return _own_engine(place or "", rest, option, connected=connected)
     if scheme in SCHEMES or "libsql" in driver:
         return _server(product if scheme in SCHEMES else "libsql", place or "", rest, option)
     if product == "sqlite":
@@ -99,6 +103,16 @@ def _place(rest: str) -> str | None:
     if not at or (user.startswith("/") and ":" not in user):
         return rest.partition("?")[0]
     return behind.partition("?")[0] if "@" not in behind and not re.search("[/?#]", user) else None
+
+
+def _own_engine(place: str, rest: str, option: str, *, connected: bool) -> Replacement:
+    """Return the lines for the address of an engine on `pipemagic.dbapi`: the notebook's connection, or a server."""
+    if place.strip("/"):
+        return _server("libsql", place, rest.partition("?")[0], option)
+    message = f"sqlite+{OWN_DRIVER}:// is the connection of this notebook"
+    if connected:
+        return Replacement(f"{message}: run SQL without it:", ("%sql SELECT 1",))
+    return Replacement(f"{message}; connect first:", ("%pipedb connect",))
 
 
 def _server(scheme: str, place: str, rest: str, option: str) -> Replacement:

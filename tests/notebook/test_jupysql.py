@@ -106,10 +106,22 @@ def test_address_of_a_libsql_server(shell, address):
     ]
 
 
+def test_address_of_an_engine_of_this_package(shell, notebook):
+    for line in ("%sql {}", "%pipedb connect {}"):
+        assert lines_of(shell.fails(line.format("sqlite+pipemagic://h.example.com:8080/?timeout=9"))) == [
+            "%pipedb connect libsql://h.example.com:8080"
+        ]
+        cell = follow(shell, shell.fails(line.format("sqlite+pipemagic://")))
+        assert "Connected" in cell.out
+        assert lines_of(shell.fails(line.format("sqlite+pipemagic://"))) == ["%sql SELECT 1"]
+        shell("%pipedb close")
+
+
 SECRETS = ["secret", "s%65cret-secret", "p@secret/secret", "se:secret", "secret?secret#secret", "'secret"]
 ADDRESSES = [
     "postgresql://user:{}@h/db", "mysql+pymysql://user:{}@h:3306/db", "duckdb://user:{}@h", "sqlite://:{}@/x.db",
-    "sqlite+pysqlcipher://:{}@//tmp/x.db?cipher=aes", "http://user:{}@h", "libsql://user:{}@h/x", "http://{}@h",
+    "sqlite+pysqlcipher://:{}@//tmp/x.db?cipher=aes", "sqlite+pipemagic://:{}@h", "http://user:{}@h",
+    "libsql://user:{}@h/x", "http://{}@h",
 ]  # fmt: skip
 LINES = [
     "%sql {}",
@@ -264,6 +276,11 @@ def test_engines_and_connections_in_variables(connected):
     with closing(sqlite3.connect(":memory:")) as opened:
         connected.names["opened"] = opened
         follow(connected, connected.fails("%sql opened"))
+    connected("import pipemagic\nown = pipemagic.current()\nconnection = own.dbapi()")
+    for name in ("own", "connection"):
+        cell = connected.fails(f"%sql {name}")
+        assert f"{name} is a connection, not a statement" in cell.out
+        assert lines_of(cell) == ["%sql SELECT 1"]
 
 
 # -- %sqlcmd and %sqlplot
