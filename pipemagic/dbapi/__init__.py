@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from pipemagic.client.database import Database
-from pipemagic.dbapi.connection import LEGACY_TRANSACTION_CONTROL, Connection, IsolationLevel
+from pipemagic.dbapi.connection import Connection
 from pipemagic.dbapi.cursor import Cursor
 from pipemagic.dbapi.errors import (
     DatabaseError,
@@ -29,6 +29,7 @@ from pipemagic.dbapi.errors import (
     converting,
 )
 from pipemagic.dbapi.links import StreamLink
+from pipemagic.dbapi.runner import LEGACY_TRANSACTION_CONTROL, IsolationLevel
 from pipemagic.dbapi.types import (
     BINARY,
     DATETIME,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipemagic.dbapi.connection import Connection
+    from pipemagic.dbapi.runner import Runner
 
 Description = tuple[tuple[str, DeclaredType | None, None, None, None, None, None], ...]
 
@@ -30,7 +31,7 @@ Description = tuple[tuple[str, DeclaredType | None, None, None, None, None, None
 class Cursor:
     """A cursor of PEP 249: runs statements and fetches their rows, tuples of None, int, float, str and bytes."""
 
-    def __init__(self, connection: Connection, *, stream: bool) -> None:
+    def __init__(self, connection: Connection, runner: Runner, *, stream: bool) -> None:
         self.connection = connection
         """The connection that it runs on."""
         self.arraysize = 1
@@ -41,7 +42,7 @@ class Cursor:
         """The rowid of the last INSERT or REPLACE of `execute`; None before."""
         self.description: Description | None = None
         """A tuple for each column: its name, its declared type or None, and five times None. None without columns."""
-        self._stream = stream
+        self._runner, self._stream = runner, stream
         self._rows: Rows | None = None
         self._is_closed = False
 
@@ -56,14 +57,14 @@ class Cursor:
         with converting():
             cell = Cell(statement.text, (statement,), (binder(statement)(parameters),))
             if self._stream and statement.only_reads:
-                self._show(self.connection.rows(cell))
+                self._show(self._runner.rows(cell))
                 return self
             try:
-                result = self.connection.run(cell)[0]
+                result = self._runner.run(cell)[0]
             except StatementError as error:
                 if error.code != RESPONSE_TOO_LARGE or not statement.only_reads:
                     raise
-                self._show(self.connection.rows(cell))
+                self._show(self._runner.rows(cell))
                 return self
             self._show(Rows(result.cols, [result.rows]))
             self._count(statement, [result])
@@ -81,12 +82,12 @@ class Cursor:
         if statement is None or not statement.changes_rows or statement.returns_rows:
             raise ProgrammingError("executemany() runs INSERT, UPDATE, DELETE and REPLACE without RETURNING")
         with converting():
-            requests = many.requests(statement, parameters, self.connection.takes_records)
+            requests = many.requests(statement, parameters, self._runner.takes_records)
             first, second = next(requests, None), next(requests, None)
             self.rowcount = 0
-            with self.connection.all_or_none(one_request=second is None) as atomic:
+            with self._runner.all_or_none(one_request=second is None) as atomic:
                 while first is not None:
-                    self._count(statement, self.connection.run_many(statement, first, atomic=atomic), add=True)
+                    self._count(statement, self._runner.run_many(statement, first, atomic=atomic), add=True)
                     first, second = second, next(requests, None)
         return self
 
@@ -94,7 +95,7 @@ class Cursor:
         """Run the statements of a script without parameters; their rows are dropped. Return the cursor."""
         self._reset()
         with converting():
-            self.connection.run_script(script)
+            self._runner.run_script(script)
         return self
 
     # -- fetch
@@ -158,7 +159,7 @@ class Cursor:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ProgrammingError("the cursor is closed")
-        self.connection.check_open()
+        self._runner.check_open()
 
     def _show(self, rows: Rows) -> None:
         self._rows = rows

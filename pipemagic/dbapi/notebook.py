@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pipemagic.dbapi.connection import Connection, IsolationLevel
+from pipemagic.dbapi.connection import Connection
 from pipemagic.dbapi.links import NotebookLink
+from pipemagic.dbapi.runner import IsolationLevel
 from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import parse_cell
 

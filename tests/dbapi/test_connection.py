@@ -29,9 +29,9 @@ def connection(connect):
 
 def end_at_server(connection):
     """End the stream of a connection as the server does after its limit."""
-    stream = connection._link._stream
+    stream = connection._runner._link._stream
     body = pipeline([Close()], stream.baton)
-    assert connection._link._database.transport.request("POST", "/v3/pipeline", body).status == 200
+    assert connection._runner._link._database.transport.request("POST", "/v3/pipeline", body).status == 200
 
 
 MANY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT i, 'row ' || i AS t FROM n"
@@ -255,7 +255,7 @@ def test_an_error_after_some_rows_is_raised_when_they_are_fetched(connection):
 
 def test_an_interrupt_is_a_keyboard_interrupt_and_the_connection_continues(connection, interrupt_once):
     connection.execute("INSERT INTO t(a) VALUES (1)")
-    stream, endless = connection._link._stream, f"SELECT count(*) FROM ({MANY.format(10**9)})"
+    stream, endless = connection._runner._link._stream, f"SELECT count(*) FROM ({MANY.format(10**9)})"
 
     def interrupt():
         until(lambda: stream.phase is Phase.IN_USE)

@@ -106,7 +106,7 @@ class Tracer:
 
 def set_trace_callback(connection: Connection, callback: Callable[[str], None] | None) -> None:
     """Pass each statement that is sent from now on to ``callback``."""
-    transport = connection._link._database.transport
+    transport = connection._runner._link._database.transport
     transport.observer = None if callback is None else Tracer(callback)
 
 
