@@ -17,8 +17,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, Operationa
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from pipemagic import dbapi
+from pipemagic.client.address import parse_address
 from pipemagic.dbapi.sqlalchemy import PipemagicDialect
 from pipemagic.errors import SessionError
+from pipemagic.hrana.messages import Close, pipeline
 
 ROOT = Path(__file__).parents[2]
 NAMES = sa.Table("names", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("name", sa.Text))
@@ -170,11 +172,9 @@ def test_a_lost_transaction_is_a_disconnect(engine, names):
 
 def end_at_server(connection):
     """End the stream, as the server does after its limit."""
-    from pipemagic.hrana.messages import Close, pipeline
-
-    stream = connection.connection.dbapi_connection._link._stream
-    database = connection.connection.dbapi_connection._link._database
-    assert database.transport.request("POST", "/v3/pipeline", pipeline([Close()], stream.baton)).status == 200
+    link = connection.connection.dbapi_connection._runner._link
+    body = pipeline([Close()], link._stream.baton)
+    assert link._database.transport.request("POST", "/v3/pipeline", body).status == 200
 
 
 def test_a_connection_that_was_idle_works(make_engine, engine, names):
@@ -248,7 +248,7 @@ def test_rows_are_received_while_they_are_fetched(engine):
         result = connection.execution_options(stream_results=True, yield_per=1000).execute(sa.text(numbers))
         rows = iter(result)
         assert next(rows) == (1,)
-        assert result.cursor.connection._receiving is not None
+        assert result.cursor.connection._runner._receiving is not None
         assert connection.execute(sa.text("SELECT 7")).scalar() == 7
         assert [number for (number,) in rows] == list(range(2, 50001))
 
@@ -315,16 +315,8 @@ def arguments(text):
 )
 def test_urls(text, address, options):
     (found,), keywords = arguments(f"sqlite+pipemagic://{text}")
-    assert (dbapi_address(found), {key: value for key, value in keywords.items() if value is not None}) == (
-        address,
-        options,
-    )
-
-
-def dbapi_address(text):
-    from pipemagic.client.address import parse_address
-
-    return parse_address(text).address
+    assert parse_address(found).address == address
+    assert {key: value for key, value in keywords.items() if value is not None} == options
 
 
 @pytest.mark.parametrize(
