@@ -8,13 +8,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from typing import TypeAlias
+from weakref import ref
 
 from pipemagic.client.cursor import Cursor
 from pipemagic.client.database import Database
 from pipemagic.client.stream import Dialect, Run
 from pipemagic.client.transaction import TransactionContent
 from pipemagic.dbapi.rows import Rows
-from pipemagic.errors import PipemagicError, TransactionLost
+from pipemagic.errors import PipemagicError, StatementError, StreamError, TransactionLost
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import DEFAULTS, Cell, RunOptions
@@ -195,27 +196,49 @@ class NotebookLink:
         self._begins = True
 
     def commit(self) -> None:
-        """Commit the unit of work, if one is open."""
-        begun, self._begins, self._has_begun = self._has_begun, False, False
-        if begun:
-            self._run(_cell(f"RELEASE {self._name}"))
+        """Commit the unit of work, if one is open; after an error `rollback` still undoes it."""
+        self._begins = False
+        if self._has_begun:
+            try:
+                self._run(_cell(f"RELEASE {self._name}"))
+            except StatementError as error:
+                if "no such savepoint" in error.message:  # a cell has ended the transaction
+                    self._end()
+                raise
+            self._end()
 
     def rollback(self) -> None:
         """Roll back the unit of work, or acknowledge its loss, if there is one."""
-        begun, self._begins, self._has_begun = self._has_begun, False, False
-        if not begun:
+        has_begun, self._begins = self._has_begun, False
+        self._end()
+        if not has_begun:
             return
         if self._connection.transaction is Tx.OPEN:
             self._run(_cell(f"ROLLBACK TO {self._name}", f"RELEASE {self._name}"))
         elif self._connection.transaction is Tx.LOST and self._is_outermost:
             self._run(_cell("ROLLBACK"))  # acknowledges the loss; one of the cells is for a cell to acknowledge
 
+    def _end(self) -> None:
+        self._has_begun = False
+        if self._connection.unit_of_work() is self:
+            self._connection.unit_of_work = lambda: None
+
+    def _begin(self) -> None:
+        """Begin the unit of work; raise StreamError if another one is open, which its end would end as well."""
+        if self._connection.unit_of_work() and self._connection.transaction is not Tx.NONE:
+            raise StreamError(
+                f"another DB-API connection has uncommitted changes in {self._connection.name}",
+                hint="call commit() or rollback() there first",
+            )
+        self._is_outermost = self._connection.transaction is Tx.NONE
+        self._run(_cell(f"SAVEPOINT {self._name}"))
+        self._begins, self._has_begun = False, True
+        self._connection.unit_of_work = ref(self)
+
     def run(self, cell: Cell, *, atomic: bool = False, times: int = 1) -> list[StmtResult]:  # noqa: ARG002
         """Run statements up to the first error; return their results. ``atomic``: all or none of them apply."""
         if self._begins:
-            self._is_outermost = self._connection.transaction is Tx.NONE
-            self._run(_cell(f"SAVEPOINT {self._name}"))
-            self._begins, self._has_begun = False, True
+            self._begin()
         return self._run(cell, RunOptions(atomic=atomic))
 
     def _run(self, cell: Cell, options: RunOptions = DEFAULTS) -> list[StmtResult]:

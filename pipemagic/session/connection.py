@@ -81,6 +81,7 @@ class Connection:
     schema: SchemaCache = field(init=False, repr=False)
     keep_alive_thread: KeepAlive = field(init=False, repr=False)
     stream: ClientStream | None = field(default=None, repr=False)  # of the cells; None before the first one
+    unit_of_work: Callable[[], object] = field(default=lambda: None, repr=False)  # that of a DB-API connection, if open
     _gone: bool = field(default=False, repr=False)
     _transaction: Transaction = field(default_factory=Transaction, repr=False)
     _last_end: End = field(default=End.NONE, repr=False)  # of the last transaction

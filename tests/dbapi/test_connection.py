@@ -432,6 +432,37 @@ def test_a_cell_that_ends_the_transaction_ends_the_unit(cells):
     assert numbers(cells) == [5]
 
 
+def test_two_units_of_work_exclude_each_other(cells):
+    """The savepoint of the second would end with that of the first, in silence."""
+    first, second = inside(cells, autocommit=False), inside(cells, autocommit=False)
+    first.execute("INSERT INTO t(a) VALUES (1)")
+    for _ in range(2):
+        with pytest.raises(dbapi.ProgrammingError, match="another DB-API connection has uncommitted changes in main"):
+            second.execute("INSERT INTO t(a) VALUES (2)")
+    assert inside(cells).execute("SELECT a FROM t").fetchall() == [(1,)]
+    first.rollback()
+    second.execute("INSERT INTO t(a) VALUES (3)")
+    cells.run("COMMIT; BEGIN")
+    with pytest.raises(dbapi.OperationalError, match="savepoint"):
+        second.commit()
+    first.execute("INSERT INTO t(a) VALUES (4)")
+    first.commit()
+    cells.run("ROLLBACK")
+    assert numbers(cells) == [3]
+
+
+def test_a_commit_that_fails_can_be_rolled_back(cells):
+    cells.run("CREATE TABLE u(a REFERENCES t DEFERRABLE INITIALLY DEFERRED)")
+    db = inside(cells, autocommit=False)
+    db.execute("INSERT INTO u VALUES (7)")
+    with pytest.raises(dbapi.IntegrityError, match="FOREIGN KEY"):
+        db.commit()
+    assert db.execute("SELECT a FROM u").fetchall() == [(7,)]
+    db.rollback()
+    assert cells.run_cell("SELECT a FROM u").open_line == ""
+    assert cells.run("SELECT a FROM u")["a"].tolist() == []
+
+
 def test_executemany_in_a_transaction_of_cells_is_all_or_none(cells):
     db = inside(cells)
     cells.run("BEGIN; INSERT INTO t(a) VALUES (1)")
