@@ -30,6 +30,7 @@ ABOUT = {
 
 WORDS = {
     "csv": "how-to/load-data", "hosted": "how-to/hosted-database", "error": "how-to/errors",
+    "dbapi": "how-to/other-libraries", "pandas": "how-to/other-libraries", "sqlalchemy": "how-to/other-libraries",
 }  # fmt: skip
 """Pages by words that are not the name of a command, topic or page."""
 
