@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 from client_packages import CannotInstall, install_python
 from distributions import search_path
-from magic_shell import ipython, make_database, plain_shell, service, shell
+from magic_shell import make_database, service
 
 import pipemagic
 from pipemagic import dbapi
 
-__all__ = ["ipython", "plain_shell", "service", "shell"]
+__all__ = ["service"]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -74,8 +75,6 @@ def connection(target):
 
 @pytest.fixture
 def engine(target):
-    import sqlalchemy
-
     engine = sqlalchemy.create_engine(target.engine_url)
     yield engine
     engine.dispose()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
+import duckdb
 import pandas as pd
 import polars as pl
 import pytest
@@ -161,8 +162,6 @@ def test_infinities_are_read_where_the_server_sends_them(con, target):
 
 
 def test_duckdb_queries_a_result_as_an_arrow_table(filled):
-    import duckdb
-
     query = "SELECT id, big, price, name, data FROM kinds WHERE id <= 2"
     rows = filled.execute(query).fetchall()
     kinds = filled.execute(query).fetch_arrow_table()  # noqa: F841 - DuckDB finds the variable

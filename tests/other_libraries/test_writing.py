@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sqlalchemy
 
 from pipemagic import dbapi
 
@@ -52,8 +53,6 @@ def reference(tmp_path):
 
 @pytest.fixture
 def file_engine(tmp_path):
-    import sqlalchemy
-
     engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path / 'file.db'}")
     yield engine
     engine.dispose()
