@@ -144,12 +144,14 @@ class Runner:
 
     def run_script(self, script: str) -> None:
         """Run the statements of a script; first, a transaction is committed as the sqlite3 module does."""
-        if self.autocommit == LEGACY_TRANSACTION_CONTROL:
+        is_legacy = self.autocommit == LEGACY_TRANSACTION_CONTROL
+        if is_legacy:
             self.commit()
         statements = split(script)
         if statements:
             cell = Cell(script, statements, tuple(Stmt(statement.text) for statement in statements))
-            link = self._ready_link(statements[0]) if self.autocommit is False else self._free_link()
+            first = next(filter(self._needs_unit, statements), None)
+            link = self._free_link() if is_legacy or first is None else self._ready_link(first)
             link.run(cell)
 
     @contextmanager

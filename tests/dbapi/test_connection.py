@@ -351,6 +351,10 @@ def test_begin_is_for_the_next_statement_that_may_write(connect, connection):
     other = connect()
     assert other.execute("SELECT count(*) FROM t").fetchone() == (0,)
     assert other.execute("SELECT count(*) FROM u").fetchone() == (0,)
+    connection.begin()
+    connection.executescript("SELECT 1; INSERT INTO t(a) VALUES (1); INSERT INTO u VALUES (1)")
+    assert connection.in_transaction
+    connection.rollback()
     connection.isolation_level = None
     connection.begin()
     connection.execute("INSERT INTO t(a) VALUES (2)")
