@@ -287,12 +287,15 @@ def test_a_transaction_that_was_lost_says_what_was_lost(connect, connection):
     other = connect(autocommit=False)
     other.execute("INSERT INTO t(a) VALUES (1)")
     other.executemany("INSERT INTO t(a) VALUES (?)", [(2,), (3,)])
+    other.executemany("INSERT INTO t(a) VALUES (:a)", ({"a": number} for number in range(4, 10_304)))  # two requests
     end_at_server(other)
     with pytest.raises(dbapi.OperationalError) as caught:
-        other.execute("INSERT INTO t(a) VALUES (4)")
+        other.execute("INSERT INTO t(a) VALUES (0)")
     assert isinstance(caught.value.__cause__, TransactionLost)
     assert "INSERT INTO t(a) VALUES (1)" in str(caught.value)
     assert "(2 times) INSERT INTO t(a) VALUES (?)" in str(caught.value)
+    assert "(10,300 times) INSERT INTO t(a) VALUES (:a)" in str(caught.value)
+    assert "SAVEPOINT" not in str(caught.value)
     assert "rollback()" in caught.value.hint
     for call in (other.commit, lambda: other.execute("INSERT INTO t(a) VALUES (5)")):  # no part of it is applied alone
         with pytest.raises(dbapi.OperationalError, match="lost"):
