@@ -19,6 +19,9 @@ from magic_shell import make_database, service
 
 import pipemagic
 from pipemagic import dbapi
+from pipemagic.client.database import Database
+from pipemagic.dbapi.notebook import CurrentConnection
+from pipemagic.session import Connection, Session
 
 __all__ = ["service"]
 
@@ -76,6 +79,26 @@ def connection(target):
 @pytest.fixture
 def engine(target):
     engine = sqlalchemy.create_engine(target.engine_url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def current(target):
+    """The current connection of a notebook."""
+    with Session(environ={}) as session:
+        session.adopt(Connection("main", Database(target.url, target.token), "a test"))
+        yield CurrentConnection(session, session.connection())
+
+
+@pytest.fixture
+def notebook_connection(current):
+    return current.dbapi()
+
+
+@pytest.fixture
+def notebook_engine(current):
+    engine = sqlalchemy.create_engine("sqlite+pipemagic://", creator=current.dbapi)
     yield engine
     engine.dispose()
 

@@ -80,10 +80,10 @@ def fill(connection):
     connection.commit()
 
 
-@pytest.fixture(params=["connection", "engine"])
+@pytest.fixture(params=["connection", "engine", "notebook_connection", "notebook_engine"])
 def con(request, filled):
-    """The plain connection, and an engine of SQLAlchemy: libraries use either."""
-    return filled if request.param == "connection" else request.getfixturevalue("engine")
+    """A plain connection and an engine of SQLAlchemy, with a stream of their own and on that of a notebook."""
+    return request.getfixturevalue(request.param)
 
 
 # -- pandas

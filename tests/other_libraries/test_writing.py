@@ -15,6 +15,7 @@ import sqlalchemy
 
 from pipemagic import dbapi
 
+KINDS = ["connection", "engine", "notebook_connection", "notebook_engine"]
 OTHER_DBAPI = pytest.mark.filterwarnings("ignore:pandas only supports SQLAlchemy:UserWarning")
 
 
@@ -97,7 +98,7 @@ def test_pandas_reads_a_table_with_the_types_that_it_wrote(engine, target, file_
 
 
 @OTHER_DBAPI
-@pytest.mark.parametrize("kind", ["connection", "engine"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_pandas_replaces_appends_and_refuses(request, target, kind):
     con = request.getfixturevalue(kind)
     frame = pd.DataFrame({"a": [1, 2]})
@@ -138,7 +139,7 @@ def test_values_that_sqlite_cannot_store_are_errors_and_no_other_values(connecti
 
 
 @OTHER_DBAPI
-@pytest.mark.parametrize("kind", ["connection", "engine"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_frame_of_many_rows_arrives_whole(request, target, kind):
     count = 25_000
     frame = pd.DataFrame({"n": range(count), "half": np.arange(count) / 2, "name": [f"n{n}" for n in range(count)]})
@@ -148,7 +149,7 @@ def test_a_frame_of_many_rows_arrives_whole(request, target, kind):
 
 
 @OTHER_DBAPI
-@pytest.mark.parametrize("kind", ["connection", "engine"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_infinities_are_stored(request, target, kind):
     frame = pd.DataFrame({"name": ["high", "low", "none"], "a": [np.inf, -np.inf, np.nan]})
     frame.to_sql("t", request.getfixturevalue(kind), index=False)
