@@ -189,7 +189,7 @@ class NotebookLink:
     @property
     def is_lost(self) -> bool:
         """Whether the unit of work was lost with its transaction, and not yet rolled back."""
-        return self._has_begun and self._connection.transaction is Tx.LOST
+        return self._has_begun and self._connection.transaction is not Tx.OPEN
 
     def begin(self, mode: str) -> None:  # noqa: ARG002 - see StreamLink
         """Begin a unit of work with the next statement; a savepoint has no ``mode``."""
@@ -199,6 +199,7 @@ class NotebookLink:
         """Commit the unit of work, if one is open; after an error `rollback` still undoes it."""
         self._begins = False
         if self._has_begun:
+            self._check_unit()
             try:
                 self._run(_cell(f"RELEASE {self._name}"))
             except StatementError as error:
@@ -239,7 +240,17 @@ class NotebookLink:
         """Run statements up to the first error; return their results. ``atomic``: all or none of them apply."""
         if self._begins:
             self._begin()
-        return self._run(cell, RunOptions(atomic=atomic))
+        self._check_unit()
+        results = self._run(cell, RunOptions(atomic=atomic))
+        if self._has_begun and self._connection.transaction is Tx.NONE:
+            self._end()  # a COMMIT or ROLLBACK among the statements
+        return results
+
+    def _check_unit(self) -> None:
+        """Raise TransactionLost if the unit of work is over: statements would commit by themselves, in silence."""
+        if self._has_begun and self._connection.transaction is Tx.NONE:
+            message = "a cell, or OR ROLLBACK, has ended the transaction"
+            raise TransactionLost(message, hint="call rollback(), and check which of its changes were kept")
 
     def _run(self, cell: Cell, options: RunOptions = DEFAULTS) -> list[StmtResult]:
         result = self._connection.run(cell, options)

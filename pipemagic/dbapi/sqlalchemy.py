@@ -76,8 +76,7 @@ class PipemagicDialect(SQLiteDialect):
     def create_connect_args(self, url: URL) -> tuple[list[str], dict[str, Any]]:
         """Return the arguments of `connect` for a URL; none for one without a host."""
         if unknown := sorted(url.query.keys() - _OPTIONS):
-            names = ", ".join(unknown)
-            raise ArgumentError(f"unknown option {names} in the URL\nHint: the options are {', '.join(_OPTIONS)}")
+            raise ArgumentError(f"unknown option {unknown[0]} in the URL\nHint: the options are {', '.join(_OPTIONS)}")
         if url.username:
             hint = "set PIPEMAGIC_TOKEN, or write URL.create(..., password=token)"
             raise ArgumentError(f"the URL has a user name, and a database has only a token\nHint: {hint}")
@@ -146,5 +145,6 @@ class PipemagicDialect(SQLiteDialect):
         connection.execute("RELEASE pipemagic_many")
 
     def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:  # noqa: ARG002
-        """Return True if the transaction, or the way to the server, was lost."""
-        return isinstance(e.__cause__, ConnectError | TransactionLost | UnknownOutcome)
+        """Return True if the way to the server was lost, or a commit found a lost transaction: no rollback follows."""
+        lost = ConnectError | UnknownOutcome if cursor else ConnectError | UnknownOutcome | TransactionLost
+        return isinstance(e.__cause__, lost)

@@ -439,6 +439,31 @@ def test_a_cell_that_ends_the_transaction_ends_the_unit(cells):
     assert numbers(cells) == [5]
 
 
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_after_the_end_by_a_cell_statements_do_not_commit_by_themselves(cells, end):
+    """They would not be undone by rollback()."""
+    db = inside(cells)
+    db.begin()
+    db.execute("INSERT INTO t(a) VALUES (1)")
+    cells.run(end)
+    for call in (lambda: db.execute("INSERT INTO t(a) VALUES (2)"), lambda: db.execute("SELECT 1"), db.commit):
+        with pytest.raises(dbapi.OperationalError, match="has ended the transaction\nHint: call rollback"):
+            call()
+    db.rollback()
+    db.execute("INSERT INTO t(a) VALUES (3)")
+    db.commit()
+    assert numbers(cells) == ([1, 3] if end == "COMMIT" else [3])
+
+
+def test_a_statement_can_end_the_unit_of_work(cells):
+    db = inside(cells, autocommit=dbapi.LEGACY_TRANSACTION_CONTROL)
+    db.execute("INSERT INTO t(a) VALUES (1)")
+    db.execute("COMMIT")
+    db.execute("INSERT INTO t(a) VALUES (2)")
+    db.rollback()
+    assert numbers(cells) == [1]
+
+
 def test_two_units_of_work_exclude_each_other(cells):
     """The savepoint of the second would end with that of the first, in silence."""
     first, second = inside(cells, autocommit=False), inside(cells, autocommit=False)

@@ -156,18 +156,38 @@ def test_autocommit(make_engine, engine, names, of_engine):
         assert connection.get_isolation_level() == ("AUTOCOMMIT" if of_engine else "SERIALIZABLE")
 
 
-def test_a_lost_transaction_is_a_disconnect(engine, names):
-    """The next block works, on another connection."""
+@pytest.mark.parametrize("last", ["rollback", "commit"])
+def test_a_lost_transaction_says_what_was_lost_until_it_ends(engine, names, last):
+    """If it were a disconnect before, the second call, which pandas makes, would be a PendingRollbackError."""
     with engine.connect() as connection:
         connection.execute(NAMES.insert(), {"name": "Ada"})
         end_at_server(connection)
-        with pytest.raises(OperationalError, match="rolled the transaction back") as caught:
-            connection.execute(NAMES.insert(), {"name": "Bob"})
-        assert caught.value.connection_invalidated
+        for _ in range(2):
+            with pytest.raises(OperationalError, match="transaction") as caught:
+                connection.execute(NAMES.insert(), {"name": "Bob"})
+            assert not caught.value.connection_invalidated
+        if last == "commit":
+            with pytest.raises(OperationalError, match="transaction") as caught:
+                connection.commit()
+        assert caught.value.orig.code == "TRANSACTION_LOST"
         connection.rollback()
         connection.execute(NAMES.insert(), {"name": "Cy"})
         connection.commit()
     assert names() == ["Cy"]
+
+
+def test_pandas_reports_that_the_transaction_was_lost(engine, names):
+    """It commits after an error: that of the commit is the one that it raises."""
+
+    def write_and_lose(table, connection, columns, rows):
+        connection.execute(table.table.insert(), [dict(zip(columns, row, strict=True)) for row in rows])
+        end_at_server(connection)
+
+    frame = pd.DataFrame({"name": ["Ada", "Bob"]})
+    with pytest.raises(OperationalError, match="transaction") as caught:
+        frame.to_sql("names", engine, index=False, if_exists="append", chunksize=1, method=write_and_lose)
+    assert caught.value.orig.code == "TRANSACTION_LOST"
+    assert names() == []
 
 
 def end_at_server(connection):
