@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -27,6 +28,9 @@ from pipemagic.sql import parse
 AGAIN = "call rollback(), then run the whole transaction again"
 
 _numbers = count(1)
+
+_begin_lock = threading.Lock()
+"""Of two threads that begin a unit of work on the notebook's connection, one does."""
 
 
 class StreamLink:
@@ -210,9 +214,9 @@ class NotebookLink:
 
     def rollback(self) -> None:
         """Roll back the unit of work, or acknowledge its loss, if there is one."""
-        has_begun, self._begins = self._has_begun, False
+        is_open, self._begins = self._has_begun and self._connection.unit_of_work() is self, False
         self._end()
-        if not has_begun:
+        if not is_open:
             return
         if self._connection.transaction is Tx.OPEN:
             self._run(_cell(f"ROLLBACK TO {self._name}", f"RELEASE {self._name}"))
@@ -226,15 +230,21 @@ class NotebookLink:
 
     def _begin(self) -> None:
         """Begin the unit of work; raise StreamError if another one is open, which its end would end as well."""
-        if self._connection.unit_of_work() and self._connection.transaction is not Tx.NONE:
-            raise StreamError(
-                f"another DB-API connection has uncommitted changes in {self._connection.name}",
-                hint="call commit() or rollback() there first",
-            )
+        with _begin_lock:
+            other = self._connection.unit_of_work()
+            if isinstance(other, NotebookLink) and other is not self and not other.is_lost:
+                raise StreamError(
+                    f"another DB-API connection has uncommitted changes in {self._connection.name}",
+                    hint="call commit() or rollback() there first",
+                )
+            self._connection.unit_of_work = ref(self)
         self._is_outermost = self._connection.transaction is Tx.NONE
-        self._run(_cell(f"SAVEPOINT {self._name}"))
+        try:
+            self._run(_cell(f"SAVEPOINT {self._name}"))
+        except BaseException:
+            self._end()
+            raise
         self._begins, self._has_begun = False, True
-        self._connection.unit_of_work = ref(self)
 
     def run(self, cell: Cell, *, atomic: bool = False, times: int = 1) -> list[StmtResult]:  # noqa: ARG002
         """Run statements up to the first error; return their results. ``atomic``: all or none of them apply."""
@@ -248,7 +258,8 @@ class NotebookLink:
 
     def _check_unit(self) -> None:
         """Raise TransactionLost if the unit of work is over: statements would commit by themselves, in silence."""
-        if self._has_begun and self._connection.transaction is Tx.NONE:
+        is_own = self._connection.unit_of_work() is self
+        if self._has_begun and (self._connection.transaction is Tx.NONE or not is_own):
             message = "a cell, or OR ROLLBACK, has ended the transaction"
             raise TransactionLost(message, hint="call rollback(), and check which of its changes were kept")
 

@@ -483,6 +483,43 @@ def test_two_units_of_work_exclude_each_other(cells):
     assert numbers(cells) == [3]
 
 
+def test_of_threads_that_begin_a_unit_of_work_one_does(cells):
+    """None of them commits what another one has written, nor reports an error for rows that were kept."""
+    links = [inside(cells, autocommit=False) for _ in range(8)]
+    start, kept, errors = threading.Barrier(len(links)), [], []
+
+    def write(number, db):
+        start.wait()
+        try:
+            db.execute("INSERT INTO t(a) VALUES (?)", [number])
+            db.commit()
+            kept.append(number)
+        except dbapi.Error as error:
+            errors.append(str(error))
+            db.rollback()
+
+    threads = [threading.Thread(target=write, args=pair) for pair in enumerate(links)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert numbers(cells) == sorted(kept)
+    assert kept
+    assert all("another DB-API connection has uncommitted changes" in error for error in errors)
+
+
+def test_a_unit_of_work_that_a_cell_ended_is_no_part_of_the_next(cells):
+    first, second = inside(cells, autocommit=False), inside(cells, autocommit=False)
+    first.execute("INSERT INTO t(a) VALUES (1)")
+    cells.run("ROLLBACK")
+    second.execute("INSERT INTO t(a) VALUES (2)")
+    with pytest.raises(dbapi.OperationalError, match="has ended the transaction"):
+        first.execute("INSERT INTO t(a) VALUES (3)")
+    first.rollback()
+    second.commit()
+    assert numbers(cells) == [2]
+
+
 def test_a_commit_that_fails_can_be_rolled_back(cells):
     cells.run("CREATE TABLE u(a REFERENCES t DEFERRABLE INITIALLY DEFERRED)")
     db = inside(cells, autocommit=False)
