@@ -30,6 +30,7 @@ from pipemagic.http.transport import ClosedUnsent
 _FORWARDED = "Failed to execute queries via RPC protocol"
 """The message of a libSQL replica if its primary refused a forwarded request."""
 
+NO_TOKEN = "pass token=... in Python; %pipedb connect, commands and engines of SQLAlchemy read PIPEMAGIC_TOKEN"
 OTHER_TOKEN = "use another token; the database token and the platform token are different"
 
 PARTLY = "parts of the request may have been applied"

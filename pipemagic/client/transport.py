@@ -18,6 +18,7 @@ import httpx
 from pipemagic.client.address import Endpoint
 from pipemagic.client.http_errors import (
     FAILURES,
+    NO_TOKEN,
     cause_of_failure,
     chunk_failure,
     failure,
@@ -238,8 +239,11 @@ class Transport:
     def refusal(self, response: HttpResponse) -> ServerError:
         """Return the error for a response that is not 2xx, without the token."""
         fault = read_fault(response.body, response.content_type)
-        error = refusal(response.status, self.token.redact(fault.message), fault.code or "", response.retry_after)
+        message = self.token.redact(fault.message)
+        error = refusal(response.status, message, fault.code or "", response.retry_after)
         error.retry_after = retry_seconds(response.retry_after)
+        if response.status == 401 and not self.token:
+            return error.replace(message=f"a token is required: {message}", hint=NO_TOKEN)
         return error
 
     def close(self) -> None:

@@ -390,6 +390,14 @@ def test_a_wrong_token(url, monkeypatch):
         sa.create_engine(f"{url}?token_env=NOT_SET").connect()
 
 
+def test_without_a_token_the_error_says_where_to_put_it(url, address, monkeypatch):
+    monkeypatch.delenv("PIPEMAGIC_TOKEN")
+    for call in (lambda: sa.create_engine(url).connect(), lambda: dbapi.connect(address[0]).execute("SELECT 1")):
+        with pytest.raises((OperationalError, dbapi.OperationalError), match="a token is required") as caught:
+            call()
+        assert "PIPEMAGIC_TOKEN" in str(caught.value)
+
+
 def test_a_read_only_engine(engine, url):
     reader = sa.create_engine(f"{url}?read_only=1")
     with reader.connect() as connection:
