@@ -57,14 +57,14 @@ class Cursor:
         with converting():
             cell = Cell(statement.text, (statement,), (binder(statement)(parameters),))
             if self._stream and statement.only_reads:
-                self._show(self._runner.rows(cell))
+                self._show(self._runner.rows(cell, self))
                 return self
             try:
                 result = self._runner.run(cell)[0]
             except StatementError as error:
                 if error.code != RESPONSE_TOO_LARGE or not statement.only_reads:
                     raise
-                self._show(self._runner.rows(cell))
+                self._show(self._runner.rows(cell, self))
                 return self
             self._show(Rows(result.cols, [result.rows]))
             self._count(statement, [result])

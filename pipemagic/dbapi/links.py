@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,7 +17,7 @@ from pipemagic.client.database import Database
 from pipemagic.client.stream import Dialect, Run
 from pipemagic.client.transaction import TransactionContent
 from pipemagic.dbapi.rows import Rows
-from pipemagic.errors import PipemagicError, StatementError, StreamError, TransactionLost
+from pipemagic.errors import PipemagicError, StreamError, TransactionLost
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import DEFAULTS, Cell, RunOptions
@@ -56,6 +57,11 @@ class StreamLink:
         return self.in_transaction
 
     @property
+    def has_temporary_tables(self) -> bool:
+        """Whether something would be lost with the stream."""
+        return bool(self._settings.temporary)
+
+    @property
     def is_lost(self) -> bool:
         """Whether the transaction was lost, and not yet rolled back."""
         return self._stream.transaction.state is Tx.LOST
@@ -71,10 +77,14 @@ class StreamLink:
     def rollback(self) -> None:
         """Roll back the unit of work, or acknowledge its loss, if there is one."""
         transaction = self._stream.transaction
-        if transaction.state is Tx.LOST:
-            transaction.acknowledge()
+        if transaction.state is not Tx.LOST:
+            try:
+                self._end("ROLLBACK")
+            except TransactionLost:  # the server has rolled it back already
+                transaction.acknowledge()
         else:
-            self._end("ROLLBACK")
+            self._begin = ""
+            transaction.acknowledge()
 
     def _end(self, how: str) -> None:
         if self._begin:
@@ -89,8 +99,9 @@ class StreamLink:
         """
         transaction = self._stream.transaction
         if transaction.state is Tx.LOST and cell.statements[0].rolls_back:
-            transaction.acknowledge()
-            return [StmtResult()]
+            self.rollback()
+            rest = cell.without_first()
+            return [StmtResult(), *(self.run(rest, atomic=atomic, times=times) if rest.statements else ())]
         begin = self._begin
         if begin:
             cell = replace(cell, statements=(parse(begin), *cell.statements), stmts=(Stmt(begin), *cell.stmts))
@@ -112,7 +123,7 @@ class StreamLink:
     def _note_ran(self, cell: Cell, before: TransactionContent, run: Run, *, atomic: bool, times: int) -> None:
         """Record settings, and what ran in the open transaction, for the message if it is lost."""
         count = len(run.results)
-        if count:
+        if count or self._stream.transaction.open:  # of a batch with a result that is too large, BEGIN has run
             self._begin = ""
         ran = cell.statements[:count]
         if any(statement.keyword in CHANGED_BY for statement in ran):
@@ -155,7 +166,14 @@ class StreamLink:
         except TransactionLost as error:
             raise self._with_work(error) from None
         self._note_reopened()
-        return Rows(cursor.cols, cursor, stack.close)
+        batches = iter(cursor)
+
+        def close(error: BaseException | None) -> None:
+            if error is None and self.has_temporary_tables:
+                deque(batches, maxlen=0)  # the end of an aborted response is the end of the stream, and of its tables
+            stack.__exit__(None if error is None else type(error), error, None)
+
+        return Rows(cursor.cols, batches, close)
 
     def takes_records(self) -> bool:
         """Ask the server whether it can read records: see `pipemagic.dbapi.many`."""
@@ -177,7 +195,8 @@ class NotebookLink:
 
     def __init__(self, connection: NotebookConnection) -> None:
         self._connection = connection
-        self._name = f"pipemagic_dbapi_{next(_numbers)}"
+        self._name = ""
+        """The savepoint of the unit of work."""
         self._begins = self._has_begun = self._is_outermost = False
 
     @property
@@ -191,9 +210,18 @@ class NotebookLink:
         return self._begins or self._has_begun
 
     @property
+    def has_temporary_tables(self) -> bool:
+        """Whether something would be lost with the stream."""
+        return self._connection.has_temporary_tables
+
+    @property
     def is_lost(self) -> bool:
-        """Whether the unit of work was lost with its transaction, and not yet rolled back."""
-        return self._has_begun and self._connection.transaction is not Tx.OPEN
+        """Whether the unit of work ended with a transaction that was lost, or that a cell ended."""
+        return self._has_begun and not self._is_open
+
+    @property
+    def _is_open(self) -> bool:
+        return self._name in self._connection.savepoints
 
     def begin(self, mode: str) -> None:  # noqa: ARG002 - see StreamLink
         """Begin a unit of work with the next statement; a savepoint has no ``mode``."""
@@ -204,23 +232,24 @@ class NotebookLink:
         self._begins = False
         if self._has_begun:
             self._check_unit()
-            try:
-                self._run(_cell(f"RELEASE {self._name}"))
-            except StatementError as error:
-                if "no such savepoint" in error.message:  # a cell has ended the transaction
-                    self._end()
-                raise
+            self._run(_cell(f"RELEASE {self._name}"))
             self._end()
 
     def rollback(self) -> None:
         """Roll back the unit of work, or acknowledge its loss, if there is one."""
-        is_open, self._begins = self._has_begun and self._connection.unit_of_work() is self, False
-        self._end()
-        if not is_open:
+        self._begins = False
+        if not self._has_begun:
             return
-        if self._connection.transaction is Tx.OPEN:
-            self._run(_cell(f"ROLLBACK TO {self._name}", f"RELEASE {self._name}"))
-        elif self._connection.transaction is Tx.LOST and self._is_outermost:
+        if self._is_open:
+            try:
+                self._run(_cell(f"ROLLBACK TO {self._name}", f"RELEASE {self._name}"))
+            except TransactionLost:
+                if not self._is_outermost:
+                    self._end()
+                    raise
+        self._end()
+        loss = self._connection.loss
+        if self._is_outermost and loss is not None and f"SAVEPOINT {self._name}" in loss.texts:
             self._run(_cell("ROLLBACK"))  # acknowledges the loss; one of the cells is for a cell to acknowledge
 
     def _end(self) -> None:
@@ -238,6 +267,7 @@ class NotebookLink:
                     hint="call commit() or rollback() there first",
                 )
             self._connection.unit_of_work = ref(self)
+        self._name = f"pipemagic_dbapi_{next(_numbers)}"
         self._is_outermost = self._connection.transaction is Tx.NONE
         try:
             self._run(_cell(f"SAVEPOINT {self._name}"))
@@ -252,14 +282,13 @@ class NotebookLink:
             self._begin()
         self._check_unit()
         results = self._run(cell, RunOptions(atomic=atomic))
-        if self._has_begun and self._connection.transaction is Tx.NONE:
+        if self._has_begun and not self._is_open:
             self._end()  # a COMMIT or ROLLBACK among the statements
         return results
 
     def _check_unit(self) -> None:
         """Raise TransactionLost if the unit of work is over: statements would commit by themselves, in silence."""
-        is_own = self._connection.unit_of_work() is self
-        if self._has_begun and (self._connection.transaction is Tx.NONE or not is_own):
+        if self._has_begun and not self._is_open and self._connection.transaction is not Tx.LOST:
             message = "a cell, or OR ROLLBACK, has ended the transaction"
             raise TransactionLost(message, hint="call rollback(), and check which of its changes were kept")
 

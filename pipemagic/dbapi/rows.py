@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import cast
 
-from pipemagic.errors import PipemagicError
+from pipemagic.errors import InterruptedRequest, PipemagicError, UnknownOutcome
 from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import SqlValue, Value, decode
@@ -16,17 +17,20 @@ Row = tuple[SqlValue, ...]
 class Rows:
     """The rows of a result that are not fetched yet. Batches of them are received when they are needed.
 
-    ``close`` is called at the end.
+    ``close`` is called at the end, with the error that ended the rows, if any. After an error, fetching raises it
+    again: otherwise the rows before it would look like all of them.
     """
 
     def __init__(
         self,
         cols: Sequence[Col],
         batches: Iterable[Sequence[list[Value]]],
-        close: Callable[[], None] = lambda: None,
+        close: Callable[[BaseException | None], None] = lambda _: None,
     ) -> None:
         self.cols, self._close = cols, close
         self._batches = iter(batches)
+        self._error: PipemagicError | None = None
+        self._is_complete = False
         self._batch: Sequence[list[Value]] = ()
         self._tuples: Iterator[Row] = iter(())
         self._at = 0
@@ -56,32 +60,41 @@ class Rows:
     def receive(self) -> None:
         """Receive all rows now, as columns, so that the connection is free for another statement.
 
-        An error is raised when they are fetched.
+        An error is raised when they are fetched; an interrupt is raised at once, before the other statement runs.
         """
         try:
             self._batches = iter([self.rest().rows])
-        except PipemagicError as error:
-            self._batches = _raising(error)
+        except InterruptedRequest:
+            raise
+        except PipemagicError:
+            pass  # it is kept
+
+    def abort(self, error: PipemagicError) -> None:
+        """Do not receive the rest of the rows, which ends the stream; raise an ``error`` where they are fetched."""
+        if not self._is_complete:
+            self._error = error
+            self._close(error)
 
     def close(self) -> None:
         """Drop the rows that were not fetched."""
         self._batches, self._tuples = iter(()), iter(())
-        self._close()
+        self._close(None)
 
     def _next_batch(self) -> bool:
+        if self._error is not None:
+            raise self._error
         try:
             batch = next(self._batches, None)
-        except BaseException:
-            self._close()
+        except BaseException as error:
+            interrupted = UnknownOutcome("an interrupt ended the rows", hint="run the query again")
+            is_kept = isinstance(error, PipemagicError) and not isinstance(error, InterruptedRequest)
+            self._error = cast("PipemagicError", error) if is_kept else interrupted
+            self._close(error)
             raise
         if batch is None:
-            self._close()
+            self._is_complete = True
+            self._close(None)
             return False
         self._batch, self._at = batch, 0
         self._tuples = batch.tuples() if isinstance(batch, ColumnarRows) else (tuple(map(decode, row)) for row in batch)
         return True
-
-
-def _raising(error: PipemagicError) -> Iterator[Sequence[list[Value]]]:
-    raise error
-    yield ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -12,7 +13,7 @@ from pipemagic.dbapi.errors import ProgrammingError, converting
 from pipemagic.dbapi.links import Link
 from pipemagic.dbapi.many import ManyRequest
 from pipemagic.dbapi.rows import Rows
-from pipemagic.errors import StatementError
+from pipemagic.errors import StatementError, UnknownOutcome
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.session.cell import Cell
 from pipemagic.sql import ParsedStatement, split
@@ -38,8 +39,8 @@ class Runner:
         """Whether `begin` was called, and no statement has begun the transaction yet."""
         self._has_begun = False
         """Whether the last transaction is one of `begin`."""
-        self._receiving: Rows | None = None
-        """The rows that the server is still sending."""
+        self._receiving: tuple[weakref.ref[object], Rows] | None = None
+        """The rows that the server is still sending, and their cursor."""
         self._takes_records: bool | None = None
 
     # -- transactions
@@ -79,27 +80,31 @@ class Runner:
 
     def commit(self) -> None:
         """Commit the transaction, if one is open; with ``autocommit`` True only one of `begin`."""
-        link, self._begins = self._free_link(), False
+        self._open_link()
+        self._begins = False
         if self._ends_transaction:
             with converting():
-                link.commit()
+                self._free_link().commit()
 
     def rollback(self) -> None:
         """Roll back the transaction, if `commit` would commit it; or acknowledge that it was lost."""
-        link, self._begins = self._free_link(), False
+        link, self._begins = self._open_link(), False
         if self._ends_transaction or link.is_lost:
             with converting():
-                link.rollback()
+                if link.in_unit and self._receiving is not None and not link.has_temporary_tables:
+                    self._abort_rows("rollback() ended the rows")  # receiving them all may take long
+                self._free_link().rollback()
 
     @property
     def _ends_transaction(self) -> bool:
-        return self.autocommit is not True or self._has_begun
+        return self.autocommit is not True or (self._has_begun and self._open_link().in_unit)
 
     def close(self) -> None:
         """Roll back the open transaction, and close the link."""
         if self._link is not None:
             with converting():
-                self._free_link().close()
+                self._abort_rows("the connection is closed")
+                self._link.close()
             self._link = None
 
     # -- statements
@@ -137,10 +142,11 @@ class Runner:
             self._takes_records = self._free_link().takes_records()
         return self._takes_records
 
-    def rows(self, cell: Cell) -> Rows:
-        """Run a query, and return its rows before all of them are received."""
-        self._receiving = self._ready_link(cell.statements[0]).rows(cell)
-        return self._receiving
+    def rows(self, cell: Cell, cursor: object) -> Rows:
+        """Run a query of a cursor, and return its rows before all of them are received."""
+        rows = self._ready_link(cell.statements[0]).rows(cell)
+        self._receiving = weakref.ref(cursor), rows
+        return rows
 
     def run_script(self, script: str) -> None:
         """Run the statements of a script; first, a transaction is committed as the sqlite3 module does."""
@@ -149,7 +155,7 @@ class Runner:
             self.commit()
         statements = split(script)
         if statements:
-            cell = Cell(script, statements, tuple(Stmt(statement.text) for statement in statements))
+            cell = Cell(script, statements, tuple(Stmt(statement.text, want_rows=False) for statement in statements))
             first = next(filter(self._needs_unit, statements), None)
             link = self._free_link() if is_legacy or first is None else self._ready_link(first)
             link.run(cell)
@@ -170,17 +176,19 @@ class Runner:
             link.begin("IMMEDIATE")
             try:
                 yield False
+                link.commit()  # it fails for a deferred constraint, and the transaction would stay open
             except BaseException:
                 link.rollback()
                 raise
-            link.commit()
 
     def _ready_link(self, statement: ParsedStatement) -> Link:
         """Return the link, with a unit of work if the statement needs one."""
         link = self._free_link()
-        if not link.in_unit and self._needs_unit(statement):
-            self._has_begun, self._begins = self._begins, False
-            link.begin(self.isolation_level or "")
+        if not link.in_unit:
+            self._has_begun = False
+            if self._needs_unit(statement):
+                self._has_begun, self._begins = self._begins, False
+                link.begin(self.isolation_level or "")
         return link
 
     def _needs_unit(self, statement: ParsedStatement) -> bool:
@@ -195,12 +203,24 @@ class Runner:
             raise ProgrammingError("the connection is closed")
         return self._link
 
+    def _abort_rows(self, why: str) -> None:
+        """End the rows that are being received; fetching the rest raises an error."""
+        receiving, self._receiving = self._receiving, None
+        if receiving is not None:
+            receiving[1].abort(UnknownOutcome(why, hint="fetch all rows before"))
+
     def _free_link(self) -> Link:
-        """Return the link, after rows that are being received have arrived: it takes one request at a time."""
+        """Return the link, after rows that are being received have arrived: it takes one request at a time.
+
+        They are dropped if their cursor no longer exists.
+        """
         link = self._open_link()
         if self._receiving is not None:
-            rows, self._receiving = self._receiving, None
-            rows.receive()
+            (cursor, rows), self._receiving = self._receiving, None
+            if cursor() is None:
+                rows.close()
+            else:
+                rows.receive()
         return link
 
 

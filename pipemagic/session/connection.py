@@ -283,6 +283,11 @@ class Connection:
         return self._transaction.statements
 
     @property
+    def savepoints(self) -> list[str]:
+        """The names of the savepoints of the open transaction, outermost first."""
+        return [name for name, _ in self._transaction.content().savepoints]
+
+    @property
     def loss(self) -> Loss | None:
         """The transaction that was lost, until a cell has run after it; None if none was lost."""
         return self._transaction.loss

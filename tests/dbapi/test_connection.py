@@ -269,6 +269,88 @@ def test_an_interrupt_is_a_keyboard_interrupt_and_the_connection_continues(conne
     assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize("statement", ["DELETE FROM t", None])
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_an_interrupt_while_rows_arrive(connection, interrupt_once, in_transaction, statement):
+    """It also ends a statement that waits for the rows; fetching again does not look like the end of the rows."""
+    connection.execute("INSERT INTO t(a) VALUES (1)")
+    if in_transaction:
+        connection.begin()
+        connection.execute("INSERT INTO t(a) VALUES (2)")
+    runner, waiting = connection._runner, threading.Event()
+    cursor = connection.cursor(stream=True).execute(MANY.format(10**9))
+
+    def interrupt():
+        if statement is None:
+            waiting.wait()
+        else:
+            until(lambda: runner._receiving is None)
+        interrupt_once()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+
+    def fetch():
+        for _ in cursor:
+            waiting.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        fetch() if statement is None else connection.execute(statement)
+    thread.join()
+    if statement is not None:
+        for _ in range(2):
+            with pytest.raises(dbapi.OperationalError, match="interrupt"):
+                cursor.fetchall()
+        if in_transaction:
+            with pytest.raises(dbapi.OperationalError, match="lost"):
+                connection.execute("SELECT 1")
+    connection.rollback()
+    cursor.close()
+    assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("end", ["close", "drop", "rollback"])
+def test_rows_that_nobody_can_fetch_are_not_received(connection, end):
+    if end == "rollback":
+        connection.begin()
+        connection.execute("INSERT INTO t(a) VALUES (1)")
+    cursor = connection.cursor(stream=True).execute(MANY.format(10**9))
+    assert cursor.fetchone() == (1, "row 1")
+    if end == "close":
+        connection.close()
+        with pytest.raises(dbapi.ProgrammingError, match="connection is closed"):
+            cursor.fetchone()
+    elif end == "rollback":
+        connection.rollback()
+        assert not connection.in_transaction
+        with pytest.raises(dbapi.OperationalError, match="rollback"):
+            cursor.fetchall()
+        assert connection.execute("SELECT a FROM t").fetchall() == []
+    else:
+        del cursor
+        assert connection.execute("SELECT 7").fetchall() == [(7,)]
+
+
+def test_a_cursor_that_is_closed_early_keeps_temporary_tables(connection, request):
+    if "sqld" in request.node.name:
+        pytest.skip("sqld has no temporary tables")
+    connection.execute("CREATE TEMP TABLE scratch(a)")
+    cursor = connection.cursor(stream=True).execute(MANY.format(100_000))
+    assert cursor.fetchone() == (1, "row 1")
+    cursor.close()
+    assert connection.execute("SELECT * FROM scratch").fetchall() == []
+
+
+def test_a_large_result_begins_a_transaction(connect, connection):
+    """The batch with BEGIN is refused because of its size, and BEGIN has run."""
+    other = connect(autocommit=False)
+    rows = other.execute(f"SELECT i, printf('%.1000c', 'x') FROM ({MANY.format(40_000)})").fetchall()
+    assert len(rows) == 40_000
+    other.execute("INSERT INTO t(a) VALUES (1)")
+    other.rollback()
+    assert connection.execute("SELECT a FROM t").fetchall() == []
+
+
 def test_a_script_runs_up_to_the_first_error(connection):
     script = "INSERT INTO t(a) VALUES (1); INSERT INTO t(a) VALUES (1); INSERT INTO t(a) VALUES (2)"
     with pytest.raises(dbapi.IntegrityError):
@@ -304,6 +386,48 @@ def test_a_transaction_that_was_lost_says_what_was_lost(connect, connection):
     other.execute("INSERT INTO t(a) VALUES (6)")
     other.commit()
     assert connection.execute("SELECT a FROM t").fetchall() == [(6,)]
+
+
+def test_a_script_after_the_rollback_of_a_lost_transaction_runs(connect, connection):
+    other = connect(autocommit=True)
+    other.execute("BEGIN")
+    end_at_server(other)
+    with pytest.raises(dbapi.OperationalError, match="rolled"):
+        other.execute("INSERT INTO t(a) VALUES (1)")
+    other.executescript("ROLLBACK; INSERT INTO t(a) VALUES (2)")
+    assert connection.execute("SELECT a FROM t").fetchall() == [(2,)]
+
+
+def test_rollback_of_a_transaction_that_the_server_has_ended(connect, connection):
+    other = connect(autocommit=False)
+    other.execute("INSERT INTO t(a) VALUES (1)")
+    end_at_server(other)
+    other.rollback()
+    other.execute("INSERT INTO t(a) VALUES (2)")
+    other.commit()
+    assert connection.execute("SELECT a FROM t").fetchall() == [(2,)]
+
+
+def test_executemany_with_a_deferred_constraint_leaves_no_transaction(connection, monkeypatch):
+    monkeypatch.setattr("pipemagic.dbapi.many.MOST", 2)
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("CREATE TABLE u(a REFERENCES t DEFERRABLE INITIALLY DEFERRED)")
+    with pytest.raises(dbapi.IntegrityError, match="FOREIGN KEY"):
+        connection.executemany("INSERT INTO u VALUES (?)", [(1,), (2,), (3,)])
+    assert not connection.in_transaction
+    assert connection.execute("SELECT * FROM u").fetchall() == []
+
+
+def test_commit_ends_only_the_transaction_of_begin(connection):
+    connection.begin()
+    connection.execute("INSERT INTO t(a) VALUES (1)")
+    connection.execute("COMMIT")
+    connection.execute("BEGIN")
+    connection.execute("INSERT INTO t(a) VALUES (2)")
+    connection.rollback()
+    assert connection.in_transaction
+    connection.execute("COMMIT")
+    assert connection.execute("SELECT a FROM t").fetchall() == [(1,), (2,)]
 
 
 def test_settings_are_set_again_and_lost_temporary_tables_are_reported(connection, request):
@@ -433,10 +557,37 @@ def test_a_cell_that_ends_the_transaction_ends_the_unit(cells):
     cells.run("BEGIN")
     db.execute("INSERT INTO t(a) VALUES (1)")
     cells.run("ROLLBACK; BEGIN; INSERT INTO t(a) VALUES (5)")
-    with pytest.raises(dbapi.OperationalError, match="savepoint"):
+    with pytest.raises(dbapi.OperationalError, match="ended the transaction"):
         db.commit()
     cells.run("COMMIT")
     assert numbers(cells) == [5]
+
+
+@pytest.mark.parametrize("mode", [False, dbapi.LEGACY_TRANSACTION_CONTROL])
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK", "ROLLBACK; BEGIN", "lost"])
+def test_no_statement_runs_outside_of_a_unit_that_a_cell_ended(cells, mode, end):
+    db = inside(cells, autocommit=mode)
+    cells.run("BEGIN")
+    db.execute("INSERT INTO t(a) VALUES (1)")
+    if end == "lost":
+        stream = cells.connection().stream
+        cells.connection().database.transport.request("POST", "/v3/pipeline", pipeline([Close()], stream.baton))
+        with pytest.raises(errors.TransactionLost):
+            cells.run("SELECT 1")
+        cells.run("ROLLBACK; SELECT 1")
+    else:
+        cells.run(end)
+    for _ in range(2):
+        with pytest.raises(dbapi.OperationalError, match="ended the transaction"):
+            db.execute("INSERT INTO t(a) VALUES (2)")
+        with pytest.raises(dbapi.OperationalError, match="ended the transaction"):
+            db.commit()
+    db.rollback()
+    db.execute("INSERT INTO t(a) VALUES (3)")
+    db.commit()
+    if end == "ROLLBACK; BEGIN":
+        cells.run("COMMIT")
+    assert numbers(cells) == ([1, 3] if end == "COMMIT" else [3])
 
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
@@ -464,6 +615,20 @@ def test_a_statement_can_end_the_unit_of_work(cells):
     assert numbers(cells) == [1]
 
 
+def test_rollback_acknowledges_no_loss_of_a_cell(cells):
+    """The lost transaction is a later one than that of the unit of work."""
+    db = inside(cells, autocommit=False)
+    db.execute("INSERT INTO t(a) VALUES (1)")
+    cells.run("COMMIT; BEGIN; INSERT INTO t(a) VALUES (2)")
+    stream = cells.connection().stream
+    cells.connection().database.transport.request("POST", "/v3/pipeline", pipeline([Close()], stream.baton))
+    with pytest.raises(errors.TransactionLost):
+        cells.run("INSERT INTO t(a) VALUES (3)")
+    db.rollback()
+    with pytest.raises(errors.TransactionLost, match="not run"):
+        cells.run("INSERT INTO t(a) VALUES (4)")
+
+
 def test_two_units_of_work_exclude_each_other(cells):
     """The savepoint of the second would end with that of the first, in silence."""
     first, second = inside(cells, autocommit=False), inside(cells, autocommit=False)
@@ -475,7 +640,7 @@ def test_two_units_of_work_exclude_each_other(cells):
     first.rollback()
     second.execute("INSERT INTO t(a) VALUES (3)")
     cells.run("COMMIT; BEGIN")
-    with pytest.raises(dbapi.OperationalError, match="savepoint"):
+    with pytest.raises(dbapi.OperationalError, match="ended the transaction"):
         second.commit()
     first.execute("INSERT INTO t(a) VALUES (4)")
     first.commit()
