@@ -390,12 +390,10 @@ def test_a_wrong_token(url, monkeypatch):
         sa.create_engine(f"{url}?token_env=NOT_SET").connect()
 
 
-def test_without_a_token_the_error_says_where_to_put_it(url, address, monkeypatch):
+def test_without_a_token_the_error_says_where_to_put_it(make_engine, monkeypatch):
     monkeypatch.delenv("PIPEMAGIC_TOKEN")
-    for call in (lambda: sa.create_engine(url).connect(), lambda: dbapi.connect(address[0]).execute("SELECT 1")):
-        with pytest.raises((OperationalError, dbapi.OperationalError), match="a token is required") as caught:
-            call()
-        assert "PIPEMAGIC_TOKEN" in str(caught.value)
+    with pytest.raises(OperationalError, match=r"a token is required.*\nHint: .*PIPEMAGIC_TOKEN"):
+        make_engine().connect()
 
 
 def test_a_read_only_engine(engine, url):
