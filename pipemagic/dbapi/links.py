@@ -281,7 +281,8 @@ class NotebookLink:
         if self._begins:
             self._begin()
         self._check_unit()
-        results = self._run(cell, RunOptions(atomic=atomic))
+        is_of_library = self._has_begun and self._is_outermost  # it ends the transaction, not a cell
+        results = self._run(cell, RunOptions(atomic=atomic, says_open=not is_of_library))
         if self._has_begun and not self._is_open:
             self._end()  # a COMMIT or ROLLBACK among the statements
         return results

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipemagic.session import Session
     from pipemagic.session.connection import Connection as SessionConnection
 
-IN_PROGRAMS = "pipemagic.connect(ADDRESS, token=...) connects a program"
+IN_PROGRAMS = "pipemagic.connect(ADDRESS, token=...) connects a program, create_engine('sqlite+pipemagic://HOST') too"
 
 
 class CurrentConnection:

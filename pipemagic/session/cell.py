@@ -113,6 +113,7 @@ class RunOptions:
     ``close`` ends the stream afterwards. ``tables`` is how many statements must return columns. With ``atomic`` all
     of the cell is applied, or nothing. ``limit`` is the maximum number of rows of a query, ``timeout`` how many seconds
     to wait for the response. ``progress`` is called with the number of rows of a large result received so far.
+    Without ``says_open`` an error does not say that the transaction is still open.
     """
 
     close: bool = False
@@ -121,6 +122,7 @@ class RunOptions:
     limit: int | None = None
     timeout: float | None = None
     progress: Callable[[int], None] | None = None
+    says_open: bool = True
 
 
 DEFAULTS = RunOptions()

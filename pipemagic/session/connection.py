@@ -266,10 +266,11 @@ class Connection:
 
             error = with_cause(error, cell.stmts[error.index], self.schema)
         others = {name: other for name, other in self.others().items() if other is not self}
+        says_open = self._transaction.open and options.says_open and not options.close
         return messages.FailedStatement(
             cell, with_last_end(error, self._last_end, self.loss, others), len(run.results), before, self.schema,
             {name: other.schema for name, other in others.items()},
-            self._transaction.count if self._transaction.open and not options.close else None, atomic=options.atomic,
+            self._transaction.count if says_open else None, atomic=options.atomic,
         )  # fmt: skip
 
     @property

@@ -66,9 +66,9 @@ class FailedStatement:
 
     ``error`` comes from the client: its ``index`` counts from 0 within the cell. ``ran`` statements ran before
     it; none if the server parsed the whole cell first. ``before`` is the transaction as it was when the cell began;
-    ``open_after`` is how many statements the transaction holds that is open now, None if none is. ``loss`` is that of
-    a transaction of earlier cells that the database ended. ``schema`` and ``others``, the schemas of the session's
-    other connections by name, are for hints.
+    ``open_after`` is how many statements the transaction holds that is open now, None if none is or it is not said.
+    ``loss`` is that of a transaction of earlier cells that the database ended. ``schema`` and ``others``, the schemas
+    of the session's other connections by name, are for hints.
     """
 
     cell: Cell

@@ -648,6 +648,17 @@ def test_two_units_of_work_exclude_each_other(cells):
     assert numbers(cells) == [3]
 
 
+@pytest.mark.parametrize("begin", ["SELECT 1", "BEGIN"])
+def test_an_error_says_that_the_transaction_of_a_cell_is_open_not_that_of_the_library(cells, begin):
+    cells.run(begin)
+    db = inside(cells, autocommit=False)
+    with pytest.raises(dbapi.OperationalError, match="no such table") as caught:
+        db.execute("INSERT INTO nope VALUES (1)")
+    assert ("COMMIT keeps its changes" in str(caught.value)) == (begin == "BEGIN")
+    db.rollback()
+    cells.run("ROLLBACK" if begin == "BEGIN" else begin)
+
+
 def test_of_threads_that_begin_a_unit_of_work_one_does(cells):
     """None of them commits what another one has written, nor reports an error for rows that were kept."""
     links = [inside(cells, autocommit=False) for _ in range(8)]

@@ -183,5 +183,5 @@ def test_in_a_program_the_error_names_connect():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert ran.stdout.splitlines() == [
         "no notebook is running",
-        "Hint: pipemagic.connect(ADDRESS, token=...) connects a program",
+        "Hint: pipemagic.connect(ADDRESS, token=...) connects a program, create_engine('sqlite+pipemagic://HOST') too",
     ]
