@@ -113,11 +113,16 @@ class StreamLink:
         except (PipemagicError, KeyboardInterrupt) as error:
             raise self._stream.abandoned(error) from None
         self._note_reopened()
+        work = [*self._work, *((statement.text, times) for statement in cell.statements[bool(begin) :])]
         self._note_ran(cell, before, run, atomic=atomic, times=times)
         if run.error is not None:
             if begin and len(run.results) == 1 and not run.error.code.startswith("SQLITE_CONSTRAINT"):
                 self.rollback()  # nothing is in it; after a constraint, OR FAIL may have kept rows
             raise run.error
+        if not atomic and not transaction.open and before.ahead(cell.statements, cell.stmts).open:
+            # The time limit passed after the last statement, so that none has an error; commit() would do nothing.
+            self._work = work
+            raise self._with_work(transaction.rolled_back(late=False))
         return run.results[bool(begin) :]
 
     def _note_ran(self, cell: Cell, before: TransactionContent, run: Run, *, atomic: bool, times: int) -> None:
@@ -221,7 +226,7 @@ class NotebookLink:
 
     @property
     def _is_open(self) -> bool:
-        return self._name in self._connection.savepoints
+        return self._name in _savepoints(self._connection.transaction_content())
 
     def begin(self, mode: str) -> None:  # noqa: ARG002 - see StreamLink
         """Begin a unit of work with the next statement; a savepoint has no ``mode``."""
@@ -281,10 +286,11 @@ class NotebookLink:
         if self._begins:
             self._begin()
         self._check_unit()
+        before = self._connection.transaction_content()
         is_of_library = self._has_begun and self._is_outermost  # it ends the transaction, not a cell
         results = self._run(cell, RunOptions(atomic=atomic, says_open=not is_of_library))
-        if self._has_begun and not self._is_open:
-            self._end()  # a COMMIT or ROLLBACK among the statements
+        if self._has_begun and self._name not in _savepoints(before.ahead(cell.statements, cell.stmts)):
+            self._end()  # a COMMIT or ROLLBACK among the statements; commit() reports an end by the server
         return results
 
     def _check_unit(self) -> None:
@@ -318,6 +324,10 @@ Link: TypeAlias = StreamLink | NotebookLink
 def _cell(*texts: str) -> Cell:
     """Return a cell of statements without parameters."""
     return Cell("; ".join(texts), tuple(map(parse, texts)), tuple(map(Stmt, texts)))
+
+
+def _savepoints(content: TransactionContent) -> list[str]:
+    return [name for name, _ in content.savepoints]
 
 
 def _takes_records(database: Database) -> bool:

@@ -54,7 +54,9 @@ class Runner:
     def autocommit(self, value: bool | int) -> None:
         value = _checked_autocommit(value)
         if value is True:
-            self.commit()
+            self._begins = False
+            with converting():
+                self._free_link().commit()  # also a transaction of BEGIN
         self._autocommit = value
 
     @property

@@ -283,10 +283,9 @@ class Connection:
         """The statements of the open transaction, oldest first, with BEGIN and SAVEPOINT."""
         return self._transaction.statements
 
-    @property
-    def savepoints(self) -> list[str]:
-        """The names of the savepoints of the open transaction, outermost first."""
-        return [name for name, _ in self._transaction.content().savepoints]
+    def transaction_content(self) -> TransactionContent:
+        """Return what is in the open transaction; nothing if none is open."""
+        return self._transaction.content()
 
     @property
     def loss(self) -> Loss | None:

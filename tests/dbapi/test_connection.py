@@ -15,6 +15,7 @@ import pytest
 from waiting import until
 
 from pipemagic import dbapi, errors
+from pipemagic.client import stream as client_stream
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.messages import Close, pipeline
 from pipemagic.hrana.stream import Phase
@@ -398,6 +399,27 @@ def test_a_script_after_the_rollback_of_a_lost_transaction_runs(connect, connect
     assert connection.execute("SELECT a FROM t").fetchall() == [(2,)]
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_transaction_that_ends_behind_its_last_statement_is_lost(connect, monkeypatch, connection, number):
+    """The statement has no error, only the state of the connection shows the loss; commit() would do nothing."""
+    other = connect(autocommit=False)
+    for key in range(1, number):
+        other.execute("INSERT INTO t(a) VALUES (?)", [key])
+    read = client_stream.read_response
+
+    def ended(body):
+        return read(bytes(body).replace(b'"is_autocommit":false', b'"is_autocommit":true'))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client_stream, "read_response", ended)
+        with pytest.raises(dbapi.OperationalError, match="Undone:\n  INSERT INTO t"):
+            other.execute("INSERT INTO t(a) VALUES (?)", [number])
+    with pytest.raises(dbapi.OperationalError, match="lost"):
+        other.commit()
+    other.rollback()
+    assert not other._runner._link.in_transaction
+
+
 def test_rollback_of_a_transaction_that_the_server_has_ended(connect, connection):
     other = connect(autocommit=False)
     other.execute("INSERT INTO t(a) VALUES (1)")
@@ -613,6 +635,21 @@ def test_a_statement_can_end_the_unit_of_work(cells):
     db.execute("INSERT INTO t(a) VALUES (2)")
     db.rollback()
     assert numbers(cells) == [1]
+
+
+def test_a_unit_of_work_that_ends_behind_its_last_statement_is_reported(cells, monkeypatch):
+    db = inside(cells, autocommit=False)
+    db.execute("INSERT INTO t(a) VALUES (1)")
+    read = client_stream.read_response
+
+    def ended(body):
+        return read(bytes(body).replace(b'"is_autocommit":false', b'"is_autocommit":true'))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client_stream, "read_response", ended)
+        db.execute("INSERT INTO t(a) VALUES (2)")
+    with pytest.raises(dbapi.OperationalError, match="ended the transaction"):
+        db.commit()
 
 
 def test_rollback_acknowledges_no_loss_of_a_cell(cells):

@@ -69,6 +69,7 @@ CALLS = st.one_of(
     st.sampled_from([
         ("commit",), ("rollback",), ("fetchone",), ("fetchall",), ("fetchmany", 2), ("fetchmany",), ("next",),
         ("isolation_level", None), ("isolation_level", ""), ("isolation_level", "IMMEDIATE"), ("new cursor",),
+        ("autocommit",),
         ("with",), ("with error",),
     ]),
 )  # fmt: skip
@@ -87,6 +88,9 @@ def call(state, module, name, *arguments):
             getattr(connection, name)()
         elif name == "isolation_level":
             connection.isolation_level = arguments[0]
+        elif name == "autocommit":  # the same value again: True commits
+            if hasattr(connection, "autocommit"):
+                connection.autocommit = connection.autocommit
         elif name == "new cursor":
             state[1] = cursor = connection.cursor()
         elif module is sqlite3 and name in FETCHES and cursor.description is None:
