@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections import deque
 from collections.abc import Sequence
@@ -29,9 +28,6 @@ from pipemagic.sql import parse
 AGAIN = "call rollback(), then run the whole transaction again"
 
 _numbers = count(1)
-
-_begin_lock = threading.Lock()
-"""Of two threads that begin a unit of work on the notebook's connection, one does."""
 
 
 class StreamLink:
@@ -235,16 +231,20 @@ class NotebookLink:
     def commit(self) -> None:
         """Commit the unit of work, if one is open; after an error `rollback` still undoes it."""
         self._begins = False
-        if self._has_begun:
-            self._check_unit()
-            self._run(_cell(f"RELEASE {self._name}"))
-            self._end()
+        with self._connection.exclusive():
+            if self._has_begun:
+                self._check_unit()
+                self._run(_cell(f"RELEASE {self._name}"))
+                self._end()
 
     def rollback(self) -> None:
         """Roll back the unit of work, or acknowledge its loss, if there is one."""
         self._begins = False
-        if not self._has_begun:
-            return
+        with self._connection.exclusive():
+            if self._has_begun:
+                self._roll_back()
+
+    def _roll_back(self) -> None:
         if self._is_open:
             try:
                 self._run(_cell(f"ROLLBACK TO {self._name}", f"RELEASE {self._name}"))
@@ -264,14 +264,13 @@ class NotebookLink:
 
     def _begin(self) -> None:
         """Begin the unit of work; raise StreamError if another one is open, which its end would end as well."""
-        with _begin_lock:
-            other = self._connection.unit_of_work()
-            if isinstance(other, NotebookLink) and other is not self and not other.is_lost:
-                raise StreamError(
-                    f"another DB-API connection has uncommitted changes in {self._connection.name}",
-                    hint="call commit() or rollback() there first",
-                )
-            self._connection.unit_of_work = ref(self)
+        other = self._connection.unit_of_work()
+        if isinstance(other, NotebookLink) and other is not self and not other.is_lost:
+            raise StreamError(
+                f"another DB-API connection has uncommitted changes in {self._connection.name}",
+                hint="call commit() or rollback() there first",
+            )
+        self._connection.unit_of_work = ref(self)
         self._name = f"pipemagic_dbapi_{next(_numbers)}"
         self._is_outermost = self._connection.transaction is Tx.NONE
         try:
@@ -283,24 +282,31 @@ class NotebookLink:
 
     def run(self, cell: Cell, *, atomic: bool = False, times: int = 1) -> list[StmtResult]:  # noqa: ARG002
         """Run statements up to the first error; return their results. ``atomic``: all or none of them apply."""
-        if self._begins:
-            self._begin()
-        self._check_unit()
-        before = self._connection.transaction_content()
-        is_of_library = self._has_begun and self._is_outermost  # it ends the transaction, not a cell
-        results = self._run(cell, RunOptions(atomic=atomic, says_open=not is_of_library))
-        if self._has_begun and self._name not in _savepoints(before.ahead(cell.statements, cell.stmts)):
-            self._end()  # a COMMIT or ROLLBACK among the statements; commit() reports an end by the server
+        with self._connection.exclusive():
+            if self._begins:
+                self._begin()
+            self._check_unit()
+            before = self._connection.transaction_content()
+            is_of_library = self._has_begun and self._is_outermost  # it ends the transaction, not a cell
+            results = self._run(cell, RunOptions(atomic=atomic, says_open=not is_of_library))
+            if self._has_begun and self._name not in _savepoints(before.ahead(cell.statements, cell.stmts)):
+                self._end()  # a COMMIT or ROLLBACK among the statements; commit() reports an end by the server
         return results
 
     def _check_unit(self) -> None:
         """Raise TransactionLost if the unit of work is over: statements would commit by themselves, in silence."""
         if self._has_begun and not self._is_open and self._connection.transaction is not Tx.LOST:
-            message = "a cell, or OR ROLLBACK, has ended the transaction"
+            message = "a cell, %pipedb close or OR ROLLBACK has ended the transaction"
             raise TransactionLost(message, hint="call rollback(), and check which of its changes were kept")
 
     def _run(self, cell: Cell, options: RunOptions = DEFAULTS) -> list[StmtResult]:
-        result = self._connection.run(cell, options)
+        try:
+            result = self._connection.run(cell, options)
+        except TransactionLost as error:
+            if not (self._has_begun and self._is_outermost):
+                raise
+            message = error.message.replace(f"\n  SAVEPOINT {self._name}", "").removesuffix("\nUndone:")
+            raise error.replace(message=message, hint=AGAIN) from None
         for note in result.notes:
             warnings.warn(note, stacklevel=5)
         return [outcome.result for outcome in result.outcomes]

@@ -302,6 +302,12 @@ class Connection:
             if free:
                 self._lock.release()
 
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Prevent cells from running inside the block, which waits for one that is running."""
+        with self._lock:
+            yield
+
     @property
     def remaining_time(self) -> RemainingTime:
         """The remaining time of both limits, without a request."""

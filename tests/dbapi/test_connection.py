@@ -798,3 +798,44 @@ def test_what_a_cell_would_report_is_a_warning(cells, request):
         db.execute("PRAGMA foreign_keys = OFF")
     with pytest.warns(UserWarning, match="mixed"):
         db.execute("SELECT 1 AS mixed UNION ALL SELECT 'x'").fetch_df()
+
+
+def test_the_loss_of_a_unit_of_work_reads_as_on_a_connection_of_its_own(cells):
+    db = inside(cells, autocommit=False)
+    db.execute("INSERT INTO t(a) VALUES (1)")
+    stream = cells.connection().stream
+    cells.connection().database.transport.request("POST", "/v3/pipeline", pipeline([Close()], stream.baton))
+    with pytest.raises(dbapi.OperationalError) as caught:
+        db.execute("INSERT INTO t(a) VALUES (2)")
+    message, _, hint = str(caught.value).partition("\nHint: ")
+    assert message.partition("\n")[2].startswith("Undone")
+    assert "INSERT INTO t(a) VALUES (1)" in message
+    assert "SAVEPOINT" not in message
+    assert hint == "call rollback(), then run the whole transaction again"
+    db.rollback()
+    db.execute("INSERT INTO t(a) VALUES (3)")
+    db.commit()
+    assert numbers(cells) == [3]
+
+
+def test_no_cell_runs_between_a_savepoint_and_its_first_statement(cells, monkeypatch):
+    db, connection, free = inside(cells, autocommit=False), cells.connection(), []
+    run = dbapi.links.NotebookLink._run
+
+    def try_a_cell():
+        with connection.between_cells() as is_free:
+            free.append(is_free)
+
+    def run_and_try(link, *arguments):
+        results = run(link, *arguments)
+        thread = threading.Thread(target=try_a_cell)
+        thread.start()
+        thread.join()
+        return results
+
+    monkeypatch.setattr(dbapi.links.NotebookLink, "_run", run_and_try)
+    db.execute("INSERT INTO t(a) VALUES (1)")
+    assert free == [False, False]
+    db.commit()
+    try_a_cell()
+    assert free == [False, False, False, True]
