@@ -27,6 +27,7 @@ from pipemagic.sql import parse
 
 AGAIN = "call rollback(), then run the whole transaction again"
 
+_PREFIX = "pipemagic_dbapi_"
 _numbers = count(1)
 
 
@@ -271,9 +272,13 @@ class NotebookLink:
                 hint="call commit() or rollback() there first",
             )
         self._connection.unit_of_work = ref(self)
-        self._name = f"pipemagic_dbapi_{next(_numbers)}"
-        self._is_outermost = self._connection.transaction is Tx.NONE
         try:
+            for name in _savepoints(self._connection.transaction_content()):
+                if name.startswith(_PREFIX):  # of a dropped connection; inside it, no RELEASE would commit
+                    self._run(_cell(f"ROLLBACK TO {name}", f"RELEASE {name}"))
+                    break
+            self._name = f"{_PREFIX}{next(_numbers)}"
+            self._is_outermost = self._connection.transaction is Tx.NONE
             self._run(_cell(f"SAVEPOINT {self._name}"))
         except BaseException:
             self._end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import math
 import sqlite3
 import threading
@@ -18,7 +19,7 @@ from pipemagic import dbapi, errors
 from pipemagic.client import stream as client_stream
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.messages import Close, pipeline
-from pipemagic.hrana.stream import Phase
+from pipemagic.hrana.stream import Phase, Tx
 
 
 @pytest.fixture
@@ -694,6 +695,21 @@ def test_an_error_says_that_the_transaction_of_a_cell_is_open_not_that_of_the_li
     assert ("COMMIT keeps its changes" in str(caught.value)) == (begin == "BEGIN")
     db.rollback()
     cells.run("ROLLBACK" if begin == "BEGIN" else begin)
+
+
+@pytest.mark.parametrize("begin", ["SELECT 1", "BEGIN"])
+def test_a_unit_of_work_without_its_connection_does_not_keep_the_next_from_its_commit(cells, begin):
+    """The sqlite3 module rolls back what a connection has not committed when it is garbage collected."""
+    cells.run(begin)
+    first = inside(cells, autocommit=False)
+    first.execute("INSERT INTO t(a) VALUES (1)")
+    del first
+    gc.collect()
+    second = inside(cells, autocommit=False)
+    second.execute("INSERT INTO t(a) VALUES (2)")
+    second.commit()
+    assert (cells.connection().transaction is Tx.OPEN) == (begin == "BEGIN")
+    assert numbers(cells) == [2]
 
 
 def test_of_threads_that_begin_a_unit_of_work_one_does(cells):
