@@ -38,6 +38,8 @@ _BEFORE_TABLES = frozenset({"FROM", "JOIN", ",", ".", "("})
 
 HINT = "a connection without --read-only may write"
 
+_IN_PROGRAMS = "a connection without read_only may write"
+
 
 class Write(NamedTuple):
     """The part of a text that writes or may write, such as "DELETE writes", and a hint."""
@@ -50,7 +52,8 @@ def refuse_writes(requests: Sequence[Request]) -> None:
     """Raise ReadOnlyError if one of the requests has a statement that is not known to read."""
     for text in _texts(requests):
         if write := find_write(text):
-            raise ReadOnlyError(f"{write.what}, and this connection is read-only; nothing was sent", hint=write.hint)
+            hint = _IN_PROGRAMS if write.hint == HINT else write.hint
+            raise ReadOnlyError(f"{write.what}, and this connection is read-only; nothing was sent", hint=hint)
 
 
 def may_write(requests: Sequence[Request]) -> bool:

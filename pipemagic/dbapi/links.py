@@ -15,8 +15,9 @@ from pipemagic.client.cursor import Cursor
 from pipemagic.client.database import Database
 from pipemagic.client.stream import Dialect, Run
 from pipemagic.client.transaction import TransactionContent
+from pipemagic.dbapi.errors import OperationalError
 from pipemagic.dbapi.rows import Rows
-from pipemagic.errors import PipemagicError, StreamError, TransactionLost
+from pipemagic.errors import PipemagicError, TransactionLost, with_hint
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import DEFAULTS, Cell, RunOptions
@@ -264,13 +265,11 @@ class NotebookLink:
             self._connection.unit_of_work = lambda: None
 
     def _begin(self) -> None:
-        """Begin the unit of work; raise StreamError if another one is open, which its end would end as well."""
+        """Begin the unit of work; raise OperationalError if another one is open, which its end would end as well."""
         other = self._connection.unit_of_work()
         if isinstance(other, NotebookLink) and other is not self and not other.is_lost:
-            raise StreamError(
-                f"another DB-API connection has uncommitted changes in {self._connection.name}",
-                hint="call commit() or rollback() there first",
-            )
+            message = f"another DB-API connection has uncommitted changes in {self._connection.name}"
+            raise OperationalError(with_hint(message, "call commit() or rollback() there first"))
         self._connection.unit_of_work = ref(self)
         try:
             for name in _savepoints(self._connection.transaction_content()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pipemagic.dbapi.connection import Connection
 from pipemagic.dbapi.links import NotebookLink
@@ -35,6 +35,10 @@ class CurrentConnection:
 
     def __repr__(self) -> str:
         return f"CurrentConnection({self.name!r}, {self.address!r})"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = "\nHint: libraries take pipemagic.current().dbapi()" if hasattr(Connection, name) else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     @property
     def name(self) -> str:

@@ -182,7 +182,7 @@ def test_a_server_that_does_not_respond_and_a_wrong_token(address):
 def test_a_read_only_connection(address, connection):
     with dbapi.connect(*address, read_only=True) as reader:
         assert reader.execute("SELECT count(*) FROM t").fetchone() == (0,)
-        with pytest.raises(dbapi.OperationalError, match="read-only") as caught:
+        with pytest.raises(dbapi.OperationalError, match=r"read-only.*\nHint: .* without read_only may") as caught:
             reader.execute("DELETE FROM t")
         assert caught.value.sqlite_errorname == "SQLITE_READONLY"
     reader.close()
@@ -672,7 +672,7 @@ def test_two_units_of_work_exclude_each_other(cells):
     first, second = inside(cells, autocommit=False), inside(cells, autocommit=False)
     first.execute("INSERT INTO t(a) VALUES (1)")
     for _ in range(2):
-        with pytest.raises(dbapi.ProgrammingError, match="another DB-API connection has uncommitted changes in main"):
+        with pytest.raises(dbapi.OperationalError, match="another DB-API connection has uncommitted changes in main"):
             second.execute("INSERT INTO t(a) VALUES (2)")
     assert inside(cells).execute("SELECT a FROM t").fetchall() == [(1,)]
     first.rollback()

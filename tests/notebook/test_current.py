@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -40,6 +41,16 @@ def test_its_repr_has_the_address_and_no_token(db):
     here = pipemagic.current()
     assert repr(here) == f"CurrentConnection('db', {here.address!r})"
     assert os.environ["DB_TOKEN"] not in repr(here) + repr(vars(here))
+
+
+def test_a_library_that_takes_a_connection_is_told_which_one(db):
+    here = pipemagic.current()
+    with pytest.warns(UserWarning, match="DBAPI2"), pytest.raises(AttributeError, match="'cursor'") as caught:
+        pd.read_sql("SELECT 1", here)
+    assert str(caught.value).endswith("\nHint: libraries take pipemagic.current().dbapi()")
+    with pytest.raises(AttributeError, match=r"no attribute 'nope'\Z"):
+        _ = here.nope
+    assert copy.copy(here).name == "db"
 
 
 def test_a_read_only_connection(db):
