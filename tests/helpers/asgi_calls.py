@@ -161,8 +161,8 @@ def call(
         try:
             reply = started.result(timeout=0.05)
         except StillRunning:
-            if started.done():
-                raise
+            if started.done():  # since then, or with this error
+                return started.result()
             service.engine.sweep()
         else:
             return reply

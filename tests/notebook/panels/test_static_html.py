@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from types import SimpleNamespace
@@ -113,8 +114,9 @@ def test_the_tab_that_is_selected_replaces_the_saved_form(session, monkeypatch):
 
 
 def saved_by(cell):
-    """Return what a cell saved, except the names of widgets, which differ in every run."""
-    shown = [{**output.get("data", {}), "": output.get("text")} for output in cell.outputs]
+    """Return what a cell saved, except the port of the service and the names of widgets, which differ in every run."""
+    saved = [{**output.get("data", {}), "": output.get("text")} for output in cell.outputs]
+    shown = [json.loads(re.sub(r"localhost:\d+", "localhost:PORT", json.dumps(bundle))) for bundle in saved]
     return [{kind: value for kind, value in bundle.items() if kind != WIDGET} for bundle in shown]
 
 
