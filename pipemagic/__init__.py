@@ -17,14 +17,14 @@ from pipemagic.version import __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from pipemagic import panels
+    from pipemagic import dbapi, panels
     from pipemagic.client.database import Database, DatabaseTransaction, connect
     from pipemagic.client.result import Result
     from pipemagic.dbapi.notebook import current
     from pipemagic.management_api.client import Management, management
 
 __all__ = [
-    "Database", "DatabaseTransaction", "Management", "Result", "__version__", "connect", "current", "errors",
+    "Database", "DatabaseTransaction", "Management", "Result", "__version__", "connect", "current", "dbapi", "errors",
     "load_ipython_extension", "management", "panels", "unload_ipython_extension",
 ]  # fmt: skip
 __all__ += errors.__all__
@@ -37,8 +37,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'pipemagic' has no attribute {name!r}")
-    if name == "panels":
-        return import_module("pipemagic.panels")
+    if name in ("dbapi", "panels"):
+        return import_module(f"pipemagic.{name}")
     modules = (import_module(f"pipemagic.{module}") for module in _MODULES)
     value = next(getattr(module, name) for module in modules if hasattr(module, name))
     globals()[name] = value

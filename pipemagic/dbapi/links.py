@@ -56,7 +56,7 @@ class StreamLink:
 
     @property
     def has_temporary_tables(self) -> bool:
-        """Whether something would be lost with the stream."""
+        """Whether the stream has temporary tables, which end with it."""
         return bool(self._settings.temporary)
 
     @property
@@ -111,7 +111,7 @@ class StreamLink:
         except (PipemagicError, KeyboardInterrupt) as error:
             raise self._stream.abandoned(error) from None
         self._note_reopened()
-        work = [*self._work, *((statement.text, times) for statement in cell.statements[bool(begin) :])]
+        work = self._work
         self._note_ran(cell, before, run, atomic=atomic, times=times)
         if run.error is not None:
             if begin and len(run.results) == 1 and not run.error.code.startswith("SQLITE_CONSTRAINT"):
@@ -119,7 +119,7 @@ class StreamLink:
             raise run.error
         if not atomic and not transaction.open and before.ahead(cell.statements, cell.stmts).open:
             # The time limit passed after the last statement, so that none has an error; commit() would do nothing.
-            self._work = work
+            self._work = [*work, *((statement.text, times) for statement in cell.statements[bool(begin) :])]
             raise self._with_work(transaction.rolled_back(late=False))
         return run.results[bool(begin) :]
 
@@ -214,7 +214,7 @@ class NotebookLink:
 
     @property
     def has_temporary_tables(self) -> bool:
-        """Whether something would be lost with the stream."""
+        """Whether the stream has temporary tables, which end with it."""
         return self._connection.has_temporary_tables
 
     @property

@@ -74,7 +74,7 @@ def binder(statement: ParsedStatement, *, want_rows: bool | None = None) -> Call
 
 
 def _with_infinities(statement: ParsedStatement, values: Sequence[Any], want_rows: bool | None) -> Stmt:
-    """Return a statement whose text has the infinite ones of its values, which JSON has not; the others are bound."""
+    """Return a statement with its infinite values in the text, since JSON cannot represent them; others are bound."""
     literals = [_infinity(value) for value in values]
     bound = [index for index, literal in enumerate(literals) if not literal]
     places = {index: place for place, index in enumerate(bound, start=1)}

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import httpx
 import jwt
+import pytest
 from asgi_calls import Disconnect, call
 from contract_wire import Answer, execute
 from cryptography.hazmat.primitives import serialization
@@ -341,3 +342,12 @@ def closing(server: Any) -> Iterator[Server]:
         yield server
     finally:
         server.close()
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnPort]:
+    """`pipemagic serve` as a process."""
+    server = OnPort(tmp_path_factory.mktemp("served"))
+    yield server
+    server.close()
+    assert "Traceback" not in server.log

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 import polars
 import pytest
+from ended_streams import end_at_server, end_own_stream
 from waiting import until
 
 from pipemagic import dbapi, errors
 from pipemagic.client import stream as client_stream
 from pipemagic.errors import TransactionLost
-from pipemagic.hrana.messages import Close, pipeline
 from pipemagic.hrana.stream import Phase, Tx
 
 
@@ -27,13 +27,6 @@ def connection(connect):
     connection = connect(autocommit=True)
     connection.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b VARCHAR(10), c, d DATE)")
     return connection
-
-
-def end_at_server(connection):
-    """End the stream of a connection as the server does after its limit."""
-    stream = connection._runner._link._stream
-    body = pipeline([Close()], stream.baton)
-    assert connection._runner._link._database.transport.request("POST", "/v3/pipeline", body).status == 200
 
 
 MANY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT i, 'row ' || i AS t FROM n"
@@ -372,7 +365,7 @@ def test_a_transaction_that_was_lost_says_what_was_lost(connect, connection):
     other.execute("INSERT INTO t(a) VALUES (1)")
     other.executemany("INSERT INTO t(a) VALUES (?)", [(2,), (3,)])
     other.executemany("INSERT INTO t(a) VALUES (:a)", ({"a": number} for number in range(4, 10_304)))  # two requests
-    end_at_server(other)
+    end_own_stream(other)
     with pytest.raises(dbapi.OperationalError) as caught:
         other.execute("INSERT INTO t(a) VALUES (0)")
     assert isinstance(caught.value.__cause__, TransactionLost)
@@ -393,7 +386,7 @@ def test_a_transaction_that_was_lost_says_what_was_lost(connect, connection):
 def test_a_script_after_the_rollback_of_a_lost_transaction_runs(connect, connection):
     other = connect(autocommit=True)
     other.execute("BEGIN")
-    end_at_server(other)
+    end_own_stream(other)
     with pytest.raises(dbapi.OperationalError, match="rolled"):
         other.execute("INSERT INTO t(a) VALUES (1)")
     other.executescript("ROLLBACK; INSERT INTO t(a) VALUES (2)")
@@ -424,7 +417,7 @@ def test_a_transaction_that_ends_behind_its_last_statement_is_lost(connect, monk
 def test_rollback_of_a_transaction_that_the_server_has_ended(connect, connection):
     other = connect(autocommit=False)
     other.execute("INSERT INTO t(a) VALUES (1)")
-    end_at_server(other)
+    end_own_stream(other)
     other.rollback()
     other.execute("INSERT INTO t(a) VALUES (2)")
     other.commit()
@@ -455,11 +448,11 @@ def test_commit_ends_only_the_transaction_of_begin(connection):
 
 def test_settings_are_set_again_and_lost_temporary_tables_are_reported(connection, request):
     connection.execute("PRAGMA foreign_keys = OFF")
-    end_at_server(connection)
+    end_own_stream(connection)
     assert connection.execute("PRAGMA foreign_keys").fetchall() == [(0,)]  # without a warning, which would be an error
     if "sqld" not in request.node.name:  # which has no temporary tables
         connection.execute("CREATE TEMP TABLE scratch(a)")
-        end_at_server(connection)
+        end_own_stream(connection)
         with pytest.warns(UserWarning, match="scratch"):
             assert connection.execute("PRAGMA foreign_keys").fetchall() == [(0,)]
 
@@ -593,8 +586,7 @@ def test_no_statement_runs_outside_of_a_unit_that_a_cell_ended(cells, mode, end)
     cells.run("BEGIN")
     db.execute("INSERT INTO t(a) VALUES (1)")
     if end == "lost":
-        stream = cells.connection().stream
-        cells.connection().database.transport.request("POST", "/v3/pipeline", pipeline([Close()], stream.baton))
+        end_at_server(cells.connection())
         with pytest.raises(errors.TransactionLost):
             cells.run("SELECT 1")
         cells.run("ROLLBACK; SELECT 1")
@@ -658,8 +650,7 @@ def test_rollback_acknowledges_no_loss_of_a_cell(cells):
     db = inside(cells, autocommit=False)
     db.execute("INSERT INTO t(a) VALUES (1)")
     cells.run("COMMIT; BEGIN; INSERT INTO t(a) VALUES (2)")
-    stream = cells.connection().stream
-    cells.connection().database.transport.request("POST", "/v3/pipeline", pipeline([Close()], stream.baton))
+    end_at_server(cells.connection())
     with pytest.raises(errors.TransactionLost):
         cells.run("INSERT INTO t(a) VALUES (3)")
     db.rollback()
@@ -775,8 +766,7 @@ def test_the_loss_of_a_transaction_of_cells_is_for_a_cell_to_acknowledge(cells):
     db = inside(cells, autocommit=False)
     cells.run("BEGIN; INSERT INTO t(a) VALUES (1)")
     db.execute("INSERT INTO t(a) VALUES (2)")
-    stream = cells.connection().stream
-    cells.connection().database.transport.request("POST", "/v3/pipeline", pipeline([Close()], stream.baton))
+    end_at_server(cells.connection())
     with pytest.raises(dbapi.OperationalError, match="INSERT INTO t"):
         db.execute("INSERT INTO t(a) VALUES (3)")
     db.rollback()
@@ -819,8 +809,7 @@ def test_what_a_cell_would_report_is_a_warning(cells, request):
 def test_the_loss_of_a_unit_of_work_reads_as_on_a_connection_of_its_own(cells):
     db = inside(cells, autocommit=False)
     db.execute("INSERT INTO t(a) VALUES (1)")
-    stream = cells.connection().stream
-    cells.connection().database.transport.request("POST", "/v3/pipeline", pipeline([Close()], stream.baton))
+    end_at_server(cells.connection())
     with pytest.raises(dbapi.OperationalError) as caught:
         db.execute("INSERT INTO t(a) VALUES (2)")
     message, _, hint = str(caught.value).partition("\nHint: ")

@@ -12,15 +12,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import sqlalchemy as sa
+from ended_streams import end_own_stream
+from magic_shell import make_database
 from sqlalchemy.dialects import registry
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from tls_terminator import TlsAuthority
 
 from pipemagic import dbapi
 from pipemagic.client.address import parse_address
+from pipemagic.client.database import Database
 from pipemagic.dbapi.sqlalchemy import PipemagicDialect
 from pipemagic.errors import SessionError
-from pipemagic.hrana.messages import Close, pipeline
 
 ROOT = Path(__file__).parents[2]
 NAMES = sa.Table("names", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("name", sa.Text))
@@ -38,6 +41,26 @@ def url(address, monkeypatch):
     http, token = address
     monkeypatch.setenv("PIPEMAGIC_TOKEN", token)
     return f"sqlite+pipemagic://{http.partition('://')[2]}"
+
+
+def test_an_engine_over_https_as_for_a_hosted_database(tmp_path, monkeypatch, service_of_its_own):
+    """The host name is that of the proxy, so the token names the database."""
+    http, token = make_database(service_of_its_own, "hosted")
+    authority = TlsAuthority(tmp_path)
+    tls = authority.terminator(service_of_its_own.url)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    monkeypatch.setenv("PIPEMAGIC_TOKEN", token)
+    engine = sa.create_engine(f"sqlite+pipemagic://{tls.url.partition('://')[2]}/?tls=1")
+    try:
+        NAMES.create(engine)
+        pd.DataFrame({"id": [1, 2], "name": ["x", None]}).to_sql("names", engine, index=False, if_exists="append")
+        with engine.connect() as connection:
+            assert connection.execute(sa.select(NAMES)).all() == [(1, "x"), (2, None)]
+        with Database(http, token) as database:
+            assert database.execute("SELECT count(*) FROM names").rows == [(2,)]
+    finally:
+        engine.dispose()
+        tls.close()
 
 
 @pytest.fixture
@@ -161,7 +184,7 @@ def test_a_lost_transaction_says_what_was_lost_until_it_ends(engine, names, last
     """If it were a disconnect before, the second call, which pandas makes, would be a PendingRollbackError."""
     with engine.connect() as connection:
         connection.execute(NAMES.insert(), {"name": "Ada"})
-        end_at_server(connection)
+        end_own_stream(connection.connection.dbapi_connection)
         for _ in range(2):
             with pytest.raises(OperationalError, match="transaction") as caught:
                 connection.execute(NAMES.insert(), {"name": "Bob"})
@@ -181,7 +204,7 @@ def test_pandas_reports_that_the_transaction_was_lost(engine, names):
 
     def write_and_lose(table, connection, columns, rows):
         connection.execute(table.table.insert(), [dict(zip(columns, row, strict=True)) for row in rows])
-        end_at_server(connection)
+        end_own_stream(connection.connection.dbapi_connection)
 
     frame = pd.DataFrame({"name": ["Ada", "Bob"]})
     with pytest.raises(OperationalError, match="transaction") as caught:
@@ -190,19 +213,12 @@ def test_pandas_reports_that_the_transaction_was_lost(engine, names):
     assert names() == []
 
 
-def end_at_server(connection):
-    """End the stream, as the server does after its limit."""
-    link = connection.connection.dbapi_connection._runner._link
-    body = pipeline([Close()], link._stream.baton)
-    assert link._database.transport.request("POST", "/v3/pipeline", body).status == 200
-
-
 def test_a_connection_that_was_idle_works(make_engine, engine, names):
     """The server has ended its stream, in which nothing was open."""
     pooled = make_engine(pool_size=1, max_overflow=0)
     with pooled.connect() as connection:
         connection.execute(sa.select(NAMES))
-        end_at_server(connection)
+        end_own_stream(connection.connection.dbapi_connection)
     with pooled.begin() as connection:
         connection.execute(NAMES.insert(), {"name": "Ada"})
     assert names() == ["Ada"]

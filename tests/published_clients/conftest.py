@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from client_packages import DRIVERS, CannotInstall, install_npm, install_python
-from contract_servers import Database, OnPort
+from contract_servers import Database, OnPort, served
 from published_clients import PUBLISHED, Driver, Published
 from tls_terminator import TlsAuthority, TlsTerminator
+
+__all__ = ["served"]
 
 
 @dataclass
@@ -74,15 +76,6 @@ def _fits(one: Published, marks: dict[str, pytest.Mark]) -> bool:
 def client(request: pytest.FixtureRequest, target: Target, drivers: Callable[[Published], Driver]) -> Client:
     """A client that is connected to the service; `published_clients` lists the clients."""
     return Client(request.param, target, drivers(request.param))
-
-
-@pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnPort]:
-    """`pipemagic serve` as a process."""
-    server = OnPort(tmp_path_factory.mktemp("served"))
-    yield server
-    server.close()
-    assert "Traceback" not in server.log
 
 
 @pytest.fixture(scope="session")

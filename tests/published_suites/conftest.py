@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from client_packages import CannotInstall, download_sources
-from contract_servers import OnPort
+from contract_servers import served
+
+__all__ = ["served"]
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 
@@ -42,15 +44,6 @@ def download(request: pytest.FixtureRequest, require_real: Callable[[str], None]
 def archives(download: Callable[[Path], Path]) -> Path:
     """The folder of the source archives of the suites for PEP 249."""
     return download(REQUIREMENTS)
-
-
-@pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnPort]:
-    """`pipemagic serve` as a process."""
-    server = OnPort(tmp_path_factory.mktemp("served"))
-    yield server
-    server.close()
-    assert "Traceback" not in server.log
 
 
 @pytest.fixture(params=["service", "sqld"])
