@@ -1,4 +1,4 @@
-"""The SQL of a page of a table, filtered and sorted by the server, and functions that read it or export all its rows.
+"""The SQL of a page of a table or a SELECT, filtered and sorted by the server, and functions that read or export it.
 
 The statement of a page has that of `rows_sql` as a subquery and truncates long values on the server, so the statement
 that users see and copy returns the same rows.
@@ -10,7 +10,7 @@ import keyword
 import math
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -33,8 +33,8 @@ from pipemagic.explore.page_values import (
     row_values,
 )
 from pipemagic.explore.previews import LETTER, InvalidText, byte_length, decode_preview, preview_sql
-from pipemagic.explore.schema import Column, Relation, Schema
-from pipemagic.explore.schema_reader import read_schema
+from pipemagic.explore.schema import Column, Relation
+from pipemagic.explore.schema_reader import read_relation
 from pipemagic.explore.sqlite_reference import KEYWORDS
 from pipemagic.frames import arrow_polars, files, to_frame
 from pipemagic.frames.columnar import RowsBuilder
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from pipemagic.client.database import Database
     from pipemagic.client.result import Result
 
-COLUMNS = 40
-"""Maximum number of columns on one page."""
+COLUMNS = 200
+"""Maximum number of columns on a page."""
 
 SIZES = (25, 50, 100)
 
@@ -78,8 +78,27 @@ class Filter:
 
 
 @dataclass(frozen=True)
+class SelectedRows(Relation):
+    """The rows of a SELECT as a relation: ``sql`` is its text as users copy it.
+
+    ``sent`` is the text that is sent, in which the rows of DataFrames may be arguments, and ``args`` are the values of
+    its parameters, by their names with the colon. The names of the columns are those of a subquery in SQLite, which are
+    unique.
+    """
+
+    sent: str = field(default="", repr=False, compare=False)
+    args: Mapping[str, SqlValue] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of_result(cls, cols: Iterable[Col], sql: str, sent: str, args: Mapping[str, SqlValue]) -> SelectedRows:
+        """Return the rows of a SELECT with these columns as a subquery."""
+        columns = tuple(Column(col.name or "", col.decltype or "") for col in cols)
+        return cls("the result", "subquery", columns, sql=sql, sent=sent, args=args)
+
+
+@dataclass(frozen=True)
 class PageQuery:
-    """Table, filters, order and page of a query; ``first`` is the index of the first displayed column."""
+    """Table ('' for a SELECT), filters, order and page of a query."""
 
     table: str = ""
     filters: tuple[Filter, ...] = ()
@@ -88,7 +107,6 @@ class PageQuery:
     descending: bool = False
     size: int = SIZES[0]
     offset: int = 0
-    first: int = 0
 
     def sort_by(self, name: str) -> PageQuery:
         """Return the query sorted by a column: ascending, then descending, then not at all."""
@@ -152,19 +170,24 @@ class Page:
         """A message that explains why there are no rows."""
         if self.query.offset:
             return "No rows at this position."
-        return "No rows match the filters." if self.query.filters or self.query.where else "The table is empty."
+        if self.query.filters or self.query.where:
+            return "No rows match the filters."
+        return "The table is empty." if self.query.table else "No rows."
 
 
 class BoundValues:
-    """Writes parameters, and collects their values in order."""
+    """Writes parameters, and collects their values by name, beside those of a SELECT."""
 
-    def __init__(self) -> None:
-        self.values: list[SqlValue] = []
+    def __init__(self, args: Mapping[str, SqlValue]) -> None:
+        self.values = dict(args)
 
     def __call__(self, value: SqlValue) -> str:
         """Write a parameter."""
-        self.values.append(value)
-        return "?"
+        number = len(self.values) + 1
+        while (name := f":value{number}") in self.values:
+            number += 1
+        self.values[name] = value
+        return name
 
 
 def identifier(given: str) -> str:
@@ -191,7 +214,6 @@ def drop_missing_columns(query: PageQuery, relation: Relation) -> PageQuery:
         query,
         filters=tuple(condition for condition in query.filters if folded(condition.column) in there),
         sort=query.sort if query.sort is not None and folded(query.sort) in there else None,
-        first=query.first if query.first < len(relation.visible) else 0,
     )
 
 
@@ -213,7 +235,22 @@ def _from(query: PageQuery, relation: Relation, write: WriteValue) -> list[str]:
         end = "\n" if any(token.kind == "comment" for token in tokens(query.where)) else ""
         conditions.append(f"({query.where}{end})")
     where = [f"WHERE {' AND '.join(conditions)}"] if conditions else []
-    return [f"SELECT * FROM {identifier(relation.name)}", *where]
+    return [f"SELECT * FROM {source_sql(relation)}", *where]
+
+
+def source_sql(relation: Relation) -> str:
+    """Return what a statement has after FROM: the name of a table, or a SELECT in parentheses."""
+    return f"(\n{relation.sql}\n)" if isinstance(relation, SelectedRows) else identifier(relation.name)
+
+
+def as_sent(relation: Relation) -> Relation:
+    """Return a relation with the text of its SELECT that is sent."""
+    return replace(relation, sql=relation.sent) if isinstance(relation, SelectedRows) else relation
+
+
+def args_of(relation: Relation) -> Mapping[str, SqlValue]:
+    """Return the values of the parameters of a SELECT."""
+    return relation.args if isinstance(relation, SelectedRows) else {}
 
 
 def _order(query: PageQuery, relation: Relation) -> list[str]:
@@ -226,7 +263,7 @@ def _order(query: PageQuery, relation: Relation) -> list[str]:
 
 def row_order(relation: Relation) -> tuple[str, ...]:
     """Return the columns that order rows uniquely: the rowid or the primary key; none for a view."""
-    if relation.kind == "view":
+    if relation.kind in ("view", "subquery"):
         return ()
     names = {folded(column.name) for column in relation.columns}
     rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in names), None)
@@ -309,11 +346,12 @@ def read_page(database: Database, query: PageQuery, relation: Relation) -> Page:
     """Read a page in one round trip. Raise ParameterError for an invalid comparison, or as Database.execute."""
     if not relation.visible:
         relation.column("")  # raises the reason
-    columns = relation.visible[query.first : query.first + COLUMNS]
+    columns = relation.visible[:COLUMNS]
     one_more = replace(query, size=query.size + 1)
     result = _execute(
         database,
-        lambda write: _of_rows(f"{LETTER},\n{_sent(columns)}", rows_sql(one_more, relation, write), relation),
+        relation,
+        lambda sent, write: _of_rows(f"{LETTER},\n{_sent(columns)}", rows_sql(one_more, sent, write), relation),
     )
     values = [row_values(row) for row in result.rows[: query.size]]
     rows = tuple(row_cells(row, columns) for row in result.rows[: query.size])
@@ -323,16 +361,15 @@ def read_page(database: Database, query: PageQuery, relation: Relation) -> Page:
     return Page(query, relation, columns, rows, len(result.rows) > query.size, shown)
 
 
-def refresh_page(database: Database, query: PageQuery) -> tuple[Schema, Page]:
-    """Read the schema and a page, ignoring sorting and filters by columns that no longer exist."""
-    schema = read_schema(database)
-    relation = schema.relation(query.table)
-    return schema, read_page(database, drop_missing_columns(query, relation), relation)
+def refresh_page(database: Database, query: PageQuery) -> Page:
+    """Read the columns of a table and a page, ignoring sorting and filters by columns that no longer exist."""
+    relation = read_relation(database, query.table)
+    return read_page(database, drop_missing_columns(query, relation), relation)
 
 
 def count_rows(database: Database, query: PageQuery, relation: Relation) -> int:
     """Return the number of all rows."""
-    (number,) = _execute(database, lambda write: count_sql(query, relation, write)).rows[0]
+    (number,) = _execute(database, relation, lambda sent, write: count_sql(query, sent, write)).rows[0]
     return int(number or 0)
 
 
@@ -346,7 +383,7 @@ def read_value(database: Database, page: Page, row: int, place: int) -> FullValu
     at = replace(query, size=1, offset=query.offset + row)
     written, longest = _inside(column), 4 * FULL_LENGTH
     values = f"{preview_sql(written, text=longest, blob=longest)}, length({written}), {LETTER},\n{_sent([column])}"
-    result = _execute(database, lambda write: _of_rows(values, rows_sql(at, relation, write), relation))
+    result = _execute(database, relation, lambda sent, write: _of_rows(values, rows_sql(at, sent, write), relation))
     if not result.rows:
         raise ParameterError("the row no longer exists", hint="click Refresh")
     value, characters, letter, *shown = result.rows[0]
@@ -357,17 +394,20 @@ def read_value(database: Database, page: Page, row: int, place: int) -> FullValu
     return full_value(text, None if complete else stored if isinstance(text, InvalidText) else int(characters or 0))
 
 
-def statement(database: Database, write_sql: Callable[[WriteValue], str]) -> tuple[str, Any]:
-    """Return a statement and its arguments; None if the server may not support arguments."""
-    if database.dialect is Dialect.SEED:
-        return write_sql(literal), None
-    bound = BoundValues()
-    text = write_sql(bound)
+def statement(
+    database: Database, relation: Relation, write_sql: Callable[[Relation, WriteValue], str]
+) -> tuple[str, Any]:
+    """Return a statement and its arguments; those of filters are literals if the server may not support arguments.
+
+    ``write_sql`` gets the relation as it is sent.
+    """
+    bound, sent = BoundValues(args_of(relation)), as_sent(relation)
+    text = write_sql(sent, literal if database.dialect is Dialect.SEED else bound)
     return text, bound.values or None
 
 
-def _execute(database: Database, write_sql: Callable[[WriteValue], str]) -> Result:
-    return database.execute(*statement(database, write_sql))
+def _execute(database: Database, relation: Relation, write_sql: Callable[[Relation, WriteValue], str]) -> Result:
+    return database.execute(*statement(database, relation, write_sql))
 
 
 def _of_rows(values: str, rows: str, relation: Relation) -> str:
@@ -430,7 +470,7 @@ def export_rows(
     database: Database, page: Page, kind: ExportKind, target: str, report: Callable[[str], None]
 ) -> tuple[Any, str]:
     """Return a DataFrame, or write a file and return None; in both cases with a message."""
-    sql, args = statement(database, lambda write: rows_sql(page.query, page.relation, write, limit=False))
+    sql, args = statement(database, page.relation, lambda sent, write: rows_sql(page.query, sent, write, limit=False))
     notes: list[str] = []
     frame = None
     with database.cursor(sql, args) as cursor:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.errors import AnswerTimeout, StatementError, UnknownName
 from pipemagic.explore import conditions, previews
 from pipemagic.explore.conditions import Condition
+from pipemagic.explore.page_query import SelectedRows, args_of, as_sent, source_sql
 from pipemagic.explore.profile_result import ColumnKind, ColumnProfile, Profile, ValueCount
 from pipemagic.explore.round_trip import run_queries
 from pipemagic.explore.schema import Column, Relation, Schema
@@ -39,7 +40,7 @@ def profile(
     where: str = "",
     params: Mapping[str, SqlValue] | None = None,
 ) -> Profile:
-    """Profile a table or view, or some of its ``columns``. Raise UnknownName for a wrong name.
+    """Profile a table, a view or a SELECT, or some of its ``columns``. Raise UnknownName for a wrong name.
 
     ``where`` is an SQL expression that selects rows, and ``params`` has the values of its parameters. Raise
     ParameterError if it is invalid. ``top`` is the number of frequent values. The server truncates values of more than
@@ -82,8 +83,8 @@ def _profile(
     columns = relation.visible if names is None else tuple(relation.column(name) for name in names)
     if not columns:
         relation.column("")  # raises the reason why the columns are unknown
-    args = where.args or None
-    statements = [(_column_sql(relation.name, column.name, top, where.sql), args) for column in columns]
+    args, sent = {**args_of(relation), **where.args} or None, as_sent(relation)
+    statements = [(_column_sql(sent, column.name, top, where.sql), args) for column in columns]
     try:
         results, inconsistent, version = run_queries(database, statements)
     except AnswerTimeout as error:
@@ -151,12 +152,19 @@ def _interpolate(low: float, high: float, share: float) -> float | None:
     return low + distance * share if math.isfinite(low) else low
 
 
-def _column_sql(table: str, column: str, top: int, where: str) -> str:
+def profile_sql(relation: Relation, columns: Iterable[str], *, top: int = 5, where: str = "") -> str:
+    """Return the statements of a profile, one for each column."""
+    return ";\n".join(_column_sql(relation, column, top, where).strip() for column in columns)
+
+
+def _column_sql(relation: Relation, column: str, top: int, where: str) -> str:
     """Return the statement for a column. Each row begins with its part: counts, ends, rank, bin or top."""
-    rows, value = f"main.{quote(table)}", f"t.{quote(column)}"
+    is_select = isinstance(relation, SelectedRows)
+    owner = "t" if is_select else quote(relation.name)
+    rows = f"{source_sql(relation)} AS t" if is_select else f"main.{owner}"
+    value = f"{owner}.{quote(column)}"
     if where:  # renamed, because in a subquery columns named true or false cannot be resolved
-        rows = f"(SELECT {quote(table)}.{quote(column)} AS v_ FROM {rows} WHERE {where}\n)"
-        value = "t.v_"
+        rows, value = f"(SELECT {value} AS v_ FROM {rows} WHERE {where}\n)", "v_"
     return _SQL.format(column=value, rows=rows, bins=BINS, last=BINS - 1, top=int(top))
 
 
@@ -180,7 +188,7 @@ _RANKS = " OR ".join(
 _SQL = f"""
 WITH g_(v, n, i, k) AS MATERIALIZED (
     SELECT {{column}}, count(*), sum(typeof({{column}}) = 'integer'), typeof({{column}})
-    FROM {{rows}} AS t GROUP BY {{column}}
+    FROM {{rows}} GROUP BY {{column}}
 ), s_ AS MATERIALIZED (
     SELECT ifnull(sum(n), 0) AS total, ifnull(sum(iif(k = 'null', n, 0)), 0) AS nulls,
         ifnull(sum(k <> 'null'), 0) AS different, ifnull(sum(i), 0) AS integers,

@@ -447,16 +447,19 @@ class Connection:
         unless they are about what is ``committed``.
         """
         with self._lock:
-            stream, state = self.stream, self.transaction
-            sees_more = state is Tx.OPEN or (state is Tx.NONE and self.has_temporary_tables)
-            if stream is not None and sees_more and not committed:
-                return self._send(stream, requests)
+            if self.stream is not None and self.sees_more and not committed:
+                return self._send(self.stream, requests)
 
         def on_own_stream(database: Database) -> list[Entry]:
             with database.open_stream() as own:
                 return own.send([*requests, Close()])[: len(requests)]
 
         return self.with_database(on_own_stream)
+
+    @property
+    def sees_more(self) -> bool:
+        """Whether cells may see tables and changes that other requests do not see: temporary or uncommitted ones."""
+        return self.transaction is Tx.OPEN or (self.transaction is Tx.NONE and self.has_temporary_tables)
 
     def reset_counts(self, cell: Cell) -> list[str]:
         """Return the lines on functions such as changes() that would be 0 in a cell, if it ran now."""

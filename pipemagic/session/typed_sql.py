@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from pipemagic.client.arguments import values_of
 from pipemagic.client.transaction import TransactionContent
 from pipemagic.errors import StatementError
-from pipemagic.explore.page_query import identifier
 from pipemagic.session.cell import Cell
 from pipemagic.session.messages import FailedStatement, statement_error
 from pipemagic.session.parameters import Variables, bind
@@ -30,17 +29,18 @@ _EXPLAIN = "EXPLAIN "
 
 def condition_cell(
     text: str,
-    table: str,
+    rows: str,
     values: Variables | None = None,
     *,
     using: Sequence[str] = (),
     snippets: Snippets | None = None,
 ) -> Cell:
-    """Return the cell that selects the rows of a table that meet a condition; messages show the condition alone.
+    """Return the cell that selects the rows that meet a condition; messages show the condition alone.
 
-    ``using`` are the ``snippets`` that it may read from. Raise the errors of `parse_cell` for parameters and snippets.
+    ``rows`` is the name of the table, or a SELECT in parentheses. ``using`` are the ``snippets`` that it may read from.
+    Raise the errors of `parse_cell` for parameters and snippets.
     """
-    start, typed = start_of(table), SourceText(text)
+    start, typed = start_of(rows), SourceText(text)
     written = SourceMap((Segment(start, typed, 0, copied=False), Segment(text, typed, 0)))
     statement = replace(parse(written.text), start=-len(start))
     (unbound,) = (snippets or Snippets()).put_in_front([written], using)
@@ -51,9 +51,9 @@ def condition_cell(
     )  # fmt: skip
 
 
-def start_of(table: str) -> str:
+def start_of(rows: str) -> str:
     """Return what `condition_cell` writes before a condition."""
-    return f"SELECT * FROM {identifier(table)} WHERE "
+    return f"SELECT * FROM {rows} WHERE "
 
 
 def check_statement(

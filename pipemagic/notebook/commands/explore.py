@@ -83,10 +83,11 @@ def _with_values(connection: Connection, cell: Cell) -> tuple[str, Mapping[str, 
 def _condition_cell(context: CommandContext, text: str, table: str, using: Sequence[str] = ()) -> Cell:
     """Return the cell that selects the rows of a table that meet a condition. Raise the errors of a condition."""
     from pipemagic.explore import conditions
+    from pipemagic.explore.page_query import identifier
     from pipemagic.session.typed_sql import condition_cell
 
     conditions.check_form(text, parameters=True)
-    cell = condition_cell(text, table, context.variables, using=using, snippets=context.session.snippets)
+    cell = condition_cell(text, identifier(table), context.variables, using=using, snippets=context.session.snippets)
     if not conditions.is_balanced(text):  # in a generated statement it could be another condition
         context.connection.check(cell)
         conditions.check(text, parameters=True)
@@ -96,10 +97,11 @@ def _condition_cell(context: CommandContext, text: str, table: str, using: Seque
 def _condition(context: CommandContext, cell: Cell) -> Condition:
     """Return the condition of a cell on a table, with the values of its parameters."""
     from pipemagic.explore.conditions import Condition
+    from pipemagic.explore.page_query import identifier
     from pipemagic.session.typed_sql import start_of
 
     sent, values = _with_values(context.connection, cell)
-    return Condition(sent.removeprefix(start_of(context.args["TABLE"])), values)
+    return Condition(sent.removeprefix(start_of(identifier(context.args["TABLE"]))), values)
 
 
 @GROUP.command(

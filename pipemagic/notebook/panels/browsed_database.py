@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from pipemagic.client.arguments import Arguments, statement
+from pipemagic.client.batch_runner import result_of
+from pipemagic.client.database import Database, Statement
+from pipemagic.client.result import Result
 from pipemagic.errors import SessionError
+from pipemagic.hrana.messages import Close, Entry, Execute, StmtResult
+from pipemagic.hrana.messages import Request as StreamRequest
 from pipemagic.notebook.panels.tasks import STOPPED, LatestTask
 
 if TYPE_CHECKING:
-    from pipemagic.client.database import Database
-    from pipemagic.session import Session
+    from pipemagic.client.stream import Dialect
+    from pipemagic.session import Connection, Session
 
 
 @dataclass(frozen=True)
@@ -28,17 +35,80 @@ class BrowsedDatabase:
     """Whether the name is that of a connection, which commands can use."""
 
     @classmethod
-    def of_connection(cls, session: Session, name: str) -> BrowsedDatabase:
-        """Return the database of a connection, queried outside the stream of the cells."""
+    def of_connection(cls, session: Session, name: str, *, as_cells: bool = False) -> BrowsedDatabase:
+        """Return the database of a connection, queried outside the stream of the cells.
+
+        It shows what is committed. With ``as_cells`` it shows what cells see: also temporary tables, and the changes of
+        the open transaction.
+        """
 
         def read(query: Callable[[Database], Any], timeout: float | None = None) -> Any:
+            connection = session.connection(name)
+
             def query_beside(database: Database) -> Any:
+                if as_cells and connection.sees_more:
+                    return query(cast("Database", CellsDatabase(connection)))
                 with database.sibling(timeout=timeout, finds_again=True) as own:
                     return query(own)
 
-            return session.connection(name).with_database(query_beside)
+            return connection.with_database(query_beside)
 
         return cls(name, read, is_connection=True)
+
+
+class CellsDatabase:
+    """The part of `Database` that queries use, on the stream of the cells; each request waits for a running cell."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def dialect(self) -> Dialect:
+        """The form of the protocol for the server."""
+        return self._connection.database.dialect
+
+    def send(self, requests: Sequence[StreamRequest]) -> list[Entry]:
+        """Send requests; the stream stays open."""
+        return self._connection.request([request for request in requests if not isinstance(request, Close)])
+
+    def execute(self, sql: str, args: Arguments = None) -> Result:
+        """Run one statement."""
+        return Result(result_of(self.send([Execute(statement(sql, args))])[0], sql), sql)
+
+    def batch(self, statements: Sequence[Statement], *, atomic: bool) -> list[Result]:
+        """Run statements, which only read, in one round trip."""
+        assert not atomic
+        texts = [(item, None) if isinstance(item, str) else item for item in statements]
+        entries = self.send([Execute(statement(sql, args)) for sql, args in texts])
+        return [
+            Result(result_of(entry, sql, at), sql)
+            for at, (entry, (sql, _)) in enumerate(zip(entries, texts, strict=True))
+        ]
+
+    @contextmanager
+    def open_stream(self) -> Iterator[CellsDatabase]:
+        """Return the stream, which stays open."""
+        yield self
+
+    @contextmanager
+    def cursor(self, sql: str, args: Arguments = None) -> Iterator[ReceivedRows]:
+        """Run one statement and receive its rows in one response."""
+        yield ReceivedRows(self.execute(sql, args).wire)
+
+
+@dataclass(frozen=True)
+class ReceivedRows:
+    """The rows of one response, in the form of a cursor."""
+
+    result: StmtResult
+
+    @property
+    def cols(self) -> Sequence[Any]:
+        """The columns."""
+        return self.result.cols
+
+    def __iter__(self) -> Iterator[Sequence[Any]]:
+        yield self.result.rows
 
 
 class Request:
@@ -58,9 +128,12 @@ class Request:
         task.start(title, self.run, apply, line=line, abort=self.abort)
 
     def abort(self) -> None:
-        """Abort the query by closing the connection; a server that detects this stops."""
+        """Abort the query by closing the connection; a server that detects this stops.
+
+        A query on the stream of the cells runs on, since closing the connection would end their transaction.
+        """
         self._aborted = True
-        if (database := self._database) is not None:
+        if isinstance(database := self._database, Database):
             database.transport.abort()
 
     def _run_on(self, database: Database) -> Any:

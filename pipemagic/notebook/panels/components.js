@@ -175,9 +175,10 @@ function errorLines(code, failure) {
 
 function drawCopy(model, el) {
   return () => {
-    const [text, label] = [model.get("text"), model.get("label")];
+    const [text, label, button] = ["text", "label", "button"].map((name) => model.get(name));
     el.hidden = !text;
-    el.replaceChildren(make("code", {}, text), copyButton(() => text, { title: `Copy ${label || text}` }));
+    const title = `Copy ${label || text}`;
+    el.replaceChildren(...(button ? [copyButton(() => text, { label: button, title })] : [make("code", {}, text), copyButton(() => text, { title })]));
   };
 }
 

@@ -173,9 +173,13 @@ class Status(Component):
 
 
 class CopyText(Component):
-    """A text in a monospace font with a button that copies it; hidden if empty."""
+    """A text in a monospace font with a button that copies it; hidden if empty.
+
+    With a ``button``, its label, the text is not shown.
+    """
 
     text = Unicode().tag(sync=True)
+    button = Unicode().tag(sync=True)
     label = Unicode(help="description for screen readers").tag(sync=True)
 
     def __init__(self, **traits: Any) -> None:

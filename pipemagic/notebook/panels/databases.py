@@ -125,7 +125,7 @@ class DatabasesPanel(Panel):
         self._leaving.set()
         self._written, self._listed = False, ()
         if self.children:
-            self.details.browser.follow(False)
+            self.details.browser.model.follow(False)
         super().unmount()
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class DatabasesPanel(Panel):
         """Read everything again."""
         super().reload()
         self.read_sizes()
-        self.details.browser.outdate()
+        self.details.browser.model.outdate()
 
     def update(self) -> None:
         """Update the widgets."""
@@ -270,7 +270,7 @@ class DatabasesPanel(Panel):
         if not self.mounted or connection.transaction is Tx.OPEN:
             return
         if connection.database_in(*self.state.identity) == self.chosen:
-            self.details.browser.outdate()
+            self.details.browser.model.outdate()
         self._written = True
 
     # -- actions
@@ -445,8 +445,8 @@ class DatabaseDetails(ipywidgets.VBox):
         if there != self._shown:
             self._shown = there
             self.tokens.select(there)
-            self.browser.show(BrowsedDatabase(there, self._read) if there else None)
-        self.browser.follow(bool(there))
+            self.browser.model.show(BrowsedDatabase(there, self._read) if there else None)
+        self.browser.model.follow(bool(there))
         if not name:
             return
         self.heading.set_text(name)
@@ -471,12 +471,12 @@ class DatabaseDetails(ipywidgets.VBox):
         closes = f" It also closes the connection {connected}." if connected else ""
         self.delete.update(name, f"This permanently deletes {name} and all its data, for all users.{closes}")
         self.tokens.update()
-        show(self.explore, panel.explore is not None and self.browser.page is not None and bool(connections))
-        self.browser.uncommitted = any(connection.transaction is Tx.OPEN for connection in connections)
+        show(self.explore, panel.explore is not None and self.browser.model.page is not None and bool(connections))
+        self.browser.model.uncommitted = any(connection.transaction is Tx.OPEN for connection in connections)
         self.browser.update()
 
     def _explore(self) -> None:
-        connections, page = self.panel.state.connections(self.panel.chosen), self.browser.page
+        connections, page = self.panel.state.connections(self.panel.chosen), self.browser.model.page
         if connections and page is not None and self.panel.explore is not None:
             self.panel.explore(connections[0].name, page.relation.name)
 

@@ -47,7 +47,7 @@ class ExplorePanel(Panel):
         self.nothing_box = column(self.nothing, self.connect_default, self.connecting)
         self.lost = Line()
         self.browser = TableBrowser(self.changed, variables=self.variables, line_on=self._line_on)
-        self.tasks = self.browser.tasks
+        self.tasks = [self.browser.model.reading]
         return [self.nothing_box, self.lost, self.status, self.browser]
 
     def tools(self) -> Sequence[ipywidgets.Widget]:
@@ -57,47 +57,47 @@ class ExplorePanel(Panel):
     def mount(self) -> None:
         """Start following changes and writes of cells."""
         super().mount()
-        self.browser.follow(True)
+        self.browser.model.follow(True)
 
     def unmount(self) -> None:
         """Stop following changes."""
         super().unmount()
         if self.children:
-            self.browser.follow(False)
+            self.browser.model.follow(False)
 
     def close(self) -> None:
         """End what runs, and close the panel."""
         if self.children:
-            self.browser.stop()
+            self.browser.model.stop()
         super().close()
 
     def reload(self) -> None:
         """Read the displayed data again."""
-        self.browser.reload()
+        self.browser.model.reload()
 
     def update(self) -> None:
         """Show the current connection, unless a table of another one is open."""
-        session, browser = self.state.session, self.browser
+        session, model = self.state.session, self.browser.model
         current, names = session.current or "", list(session.connections)
         if self._name in names and session.connections[self._name] is not self._connection:
             self._show(self._name)  # the name is that of another connection now
         if current != self._current:
             self._current = current
-            if browser.page is None and current != self._name:
+            if model.page is None and current != self._name:
                 self._show(current)
         listed = [name for name in dict.fromkeys([*names, self._name]) if name]
         options = [(f"{name} (current)" if name == current else name, name) for name in listed]
         self.connection.set_options(options if self._name else [("choose one", ""), *options], self._name)
         show(self.connection, len(options) > 1 or bool(options and not self._name))
-        show(self.nothing_box, browser.source is None)
+        show(self.nothing_box, model.source is None)
         self.nothing.set_text(NO_CURRENT if names else NOTHING)
         show(self.connect_default, not names)
         self.connect_default.disabled = bool(self.state.task.busy)
         self.connecting.update(self.state.task)
         self._update_transaction()
-        show(browser, browser.source is not None)
-        show(self.refresh, browser.source is not None)
-        browser.update()
+        show(self.browser, model.source is not None)
+        show(self.refresh, model.source is not None)
+        self.browser.update()
 
     def static(self) -> Sequence[Block]:
         """Return the list of tables or the page of a table."""
@@ -106,17 +106,17 @@ class ExplorePanel(Panel):
 
     @property
     def _name(self) -> str:
-        return "" if self.browser.source is None else self.browser.source.name
+        return "" if self.browser.model.source is None else self.browser.model.source.name
 
     def open_table(self, connection: str, table: str) -> None:
         """Show a table of a connection."""
         self._show(connection)
-        self.browser.open_table(table)
+        self.browser.model.open_table(table)
 
     def _show(self, name: str) -> None:
         session = self.state.session
         self._connection = session.connections.get(name)
-        self.browser.show(BrowsedDatabase.of_connection(session, name) if name else None)
+        self.browser.model.show(BrowsedDatabase.of_connection(session, name) if name else None)
 
     def _line_on(self, name: str) -> str:
         return "" if name == self.state.session.current else f" --on {word(name)}"
@@ -128,12 +128,12 @@ class ExplorePanel(Panel):
     def _on_write(self, connection: Connection) -> None:
         if self.children and connection.name == self._name:
             self.changed()
-            self.browser.outdate()
+            self.browser.model.outdate()
 
     def _update_transaction(self) -> None:
         """Show whether cells have an open or lost transaction, as the last response of the server says."""
         connection = self.state.session.connections.get(self._name)
         transaction = Tx.NONE if connection is None else connection.transaction
-        self.browser.uncommitted = transaction is Tx.OPEN
+        self.browser.model.uncommitted = transaction is Tx.OPEN
         loss = connection.loss if connection is not None and transaction is Tx.LOST else None
         self.lost.set_text(f"{describe_transaction(transaction, loss=loss)}." if loss is not None else "")

@@ -15,7 +15,7 @@ from waiting import PATIENCE, until
 from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, ServerError, StatementError, TransactionLost
 from pipemagic.explore import page_query
-from pipemagic.notebook.panels import table_actions, table_browser
+from pipemagic.notebook.panels import grid_model, table_browser
 from pipemagic.notebook.panels.opening import open_panel
 
 SLOW = (
@@ -56,25 +56,32 @@ def elsewhere(session):
 @pytest.fixture
 def schemas_read(monkeypatch):
     """The names of the threads that read a schema for a panel."""
-    names, read = [], table_browser.read_schema
+    names, read, read_one = [], table_browser.read_schema, page_query.read_relation
 
     def reading(database):
         names.append(threading.current_thread().name)
         return read(database)
 
+    def reading_one(database, name):
+        names.append(threading.current_thread().name)
+        return read_one(database, name)
+
     monkeypatch.setattr(table_browser, "read_schema", reading)
-    monkeypatch.setattr(page_query, "read_schema", reading)
+    monkeypatch.setattr(page_query, "read_relation", reading_one)
     return names
 
 
-def browser(panel):
-    return panel.panel.browser
+def model(panel):
+    return panel.panel.browser.model
+
+
+def grid(panel):
+    return panel.panel.browser.grid
 
 
 def is_quiet(panel):
     """Return True if no request is running or due."""
-    one = browser(panel)
-    return one.action.wait(0) and not one._outdated
+    return model(panel).reading.wait(0) and not model(panel)._outdated
 
 
 def cells(panel, label="Rows of flights"):
@@ -83,13 +90,13 @@ def cells(panel, label="Rows of flights"):
 
 
 def shown_cell(panel):
-    return browser(panel).cell.text
+    return grid(panel).cell.text
 
 
 def profiled(panel):
     """Return the figures of the columns that are profiled, as they are shown: those of %pipedb profile."""
-    shown = browser(panel).profiles.shown
-    if shown is None or browser(panel).profiles.table.value != shown._repr_html_():
+    shown = model(panel).profile
+    if shown is None or grid(panel).profiles.table.value != shown._repr_html_():
         return {}
     return {line.split()[0]: line.split()[2:] for line in str(shown).splitlines()[2:]}
 
@@ -131,14 +138,6 @@ def test_pages(explore):
     panel.wait("Rows 101 to 125")
     panel.choose("Rows per page", 100)
     panel.wait("LIMIT 100 OFFSET 100")
-    for typed, words in [
-        ("51", "Rows 51 to 130"),
-        ("9999", "No rows at this position."),
-        ("zero", "not a valid row number"),
-    ]:
-        panel.type("Go to row", typed)
-        panel.click("Go")
-        panel.wait(words)
 
 
 @pytest.mark.usefixtures("flights")
@@ -239,8 +238,8 @@ def test_a_condition_has_the_error_of_a_cell(explore, session, typed, caret):
         session.run(f"SELECT * FROM flights WHERE {typed}")
     panel = explore()
     apply_condition(panel, typed)
-    until(lambda: browser(panel).action.error is not None)
-    error, expected = browser(panel).action.error, caught.value
+    until(lambda: model(panel).reading.error is not None)
+    error, expected = model(panel).reading.error, caught.value
     assert (error.code, error.message.split("\n")[0]) == (expected.code, expected.message.split("\n")[0])
     assert error.hint == expected.hint
     before, here = expected.message.split("\n")[1:], error.message.split("\n")[1:]
@@ -272,13 +271,13 @@ def test_a_condition_has_the_notes_of_a_cell(explore, shell, typed):
     assert shell.ip.magics_manager.registry["PipeMagics"].session.connection().schema.tables_soon()
     shown = [data["text/plain"] for data in shell(shown_cell(panel)).shown if "pipemagic-notes" in data["text/html"]]
     notes = "".join(shown).split("\n")
-    assert list(browser(panel).notes) == [note for note in notes if note]
+    assert list(model(panel).notes) == [note for note in notes if note]
     assert bool(shown) is (typed != "delay > 1 AND id < 50")
     for note in notes:
         assert note in panel.words
         assert note in panel.text
     apply_condition(panel, "")
-    until(lambda: not browser(panel).notes)
+    until(lambda: not model(panel).notes)
 
 
 def test_a_long_value_is_cut_and_shown_in_full_on_demand(explore, session):
@@ -288,7 +287,7 @@ def test_a_long_value_is_cut_and_shown_in_full_on_demand(explore, session):
     assert cells(panel, "Rows of notes") == [["ä" * 80 + "…", "line\\n" * 16 + "…"]]
     panel.click("Full value of b in row 1")
     panel.wait("b in row 1: 100 characters")
-    value = browser(panel).full_value
+    value = grid(panel).full_value
     assert value.value == "line\n" * 20
     assert "line\n" not in str(value.get_state())
     panel.click("Close the value")
@@ -296,7 +295,7 @@ def test_a_long_value_is_cut_and_shown_in_full_on_demand(explore, session):
     panel.click("Full value of a in row 1")
     panel.wait("a in row 1: 150,000 characters; the first 100,000")
     assert value.value == "ä" * 100_000
-    panel.escape(browser(panel).full_box)
+    panel.escape(grid(panel).full_box)
     assert "in row 1:" not in panel.words
 
 
@@ -308,10 +307,10 @@ def test_a_full_value_stays_while_its_row_is_the_same(explore, session):
     panel.wait("tail in row 2: 150 characters")
     session.run("UPDATE flights SET tail = 'other' WHERE id = 1")
     until(lambda: cells(panel)[0][-1] == "other")
-    assert browser(panel).full_value.value is not None
+    assert grid(panel).full_value.value is not None
     session.run("UPDATE flights SET tail = 'short' WHERE id = 2")
     until(lambda: cells(panel)[1][-1] == "short")
-    until(lambda: browser(panel).full_value.value is None)
+    until(lambda: grid(panel).full_value.value is None)
 
 
 def test_values_of_different_types_look_different(explore, session):
@@ -377,16 +376,14 @@ def test_names_that_need_quotes(explore, session, definition, order):
     assert panel.alerts == []
 
 
-def test_wide_tables_show_40_columns_at_once(explore, session, elsewhere):
+def test_a_wide_table_shows_its_first_columns_and_filters_by_all(explore, session, elsewhere):
     session.run(f"CREATE TABLE wide({', '.join(f'c{number}' for number in range(2000))})")
     session.run("INSERT INTO wide(c0, c40, c1999) VALUES (1, 2, 3)")
     panel = explore("wide")
-    panel.wait("Columns 1 to 40 of 2,000.")
-    assert cells(panel, "Rows of wide") == [["1"] + ["NULL"] * 39]
-    assert not panel.can("Columns before")
-    panel.click("Columns after")
-    panel.wait("Columns 41 to 80 of 2,000.")
-    assert cells(panel, "Rows of wide")[0][0] == "2"
+    panel.wait("The first 200 of 2,000 columns.")
+    assert cells(panel, "Rows of wide") == [["1", *["NULL"] * 39, "2", *["NULL"] * 159]]
+    add_filter(panel, "c1999", "4")
+    panel.wait("No rows match the filters.")
     elsewhere("DROP TABLE wide")
     elsewhere("CREATE TABLE wide(a, b)")
     panel.click("Refresh")
@@ -477,7 +474,7 @@ def test_export_has_the_rows_of_its_cell(explore, shell, tmp_path):
                 panel.check("Replace")
             panel.click("Export")
             panel.wait(f"Wrote 98 rows to {file}.")
-        cell = browser(panel).export.action.line
+        cell = model(panel).exporting.line
         assert cell.splitlines()[0] == f'%%sql --on main --to-{suffix} "{file}"{option}'
         exported = file.rename(tmp_path / f"exported.{kind}")
         shell(cell)
@@ -490,7 +487,7 @@ def test_export_has_the_rows_of_its_cell(explore, shell, tmp_path):
 def test_an_export_that_is_stopped_leaves_no_file(explore, monkeypatch):
     variables = {}
     panel = explore(variables=variables)
-    clock, task = iter(range(1000)), browser(panel).export.action
+    clock, task = iter(range(1000)), model(panel).exporting
 
     def stopping():
         if now := next(clock):
@@ -516,8 +513,8 @@ def slow_export(monkeypatch):
         assert events.may_end.wait(PATIENCE)
         return export_rows(*arguments)
 
-    events, export_rows = SimpleNamespace(begun=threading.Event(), may_end=threading.Event()), table_actions.export_rows
-    monkeypatch.setattr(table_actions, "export_rows", export)
+    events, export_rows = SimpleNamespace(begun=threading.Event(), may_end=threading.Event()), page_query.export_rows
+    monkeypatch.setattr(page_query, "export_rows", export)
     return events
 
 
@@ -551,7 +548,7 @@ def test_a_new_request_replaces_the_running_one_which_can_also_be_stopped(sessio
     panel.wait("Reading slow ...")
     panel.click("Stop")
     panel.wait("Stopped.")
-    until(lambda: not browser(panel).action._running)  # the request ends, too
+    until(lambda: not model(panel).reading._running)  # the request ends, too
     panel.click("Explore quick")
     panel.wait("quick in main")
     assert session.run("SELECT 2 AS b")["b"].tolist() == [2]
@@ -568,13 +565,13 @@ def test_a_request_that_is_stopped_before_it_is_sent_is_never_sent(session, monk
     panel.wait("Reading slow ...")
     panel.click("Stop")
     go_on.set()
-    until(lambda: not browser(panel).action._running)
+    until(lambda: not model(panel).reading._running)
 
 
 def test_rows_that_take_long_to_count(session, monkeypatch):
     session.run(f"CREATE TABLE one(a); {NUMBERS.format(60)} INSERT INTO one SELECT i FROM n")
     session.run(f"CREATE VIEW long AS SELECT a FROM one WHERE a < 50 OR ({SLOW}) > 0")
-    monkeypatch.setattr(table_browser, "COUNT_TIMEOUT", 0.2)
+    monkeypatch.setattr(grid_model, "COUNT_TIMEOUT", 0.2)
     panel = PanelPage(open_panel(session, "explore"))
     panel.click("Explore long")
     panel.wait("Rows 1 to 25 of more than 25; the server did not count them in 0.2 s")
@@ -608,8 +605,7 @@ def test_the_number_of_rows_agrees_with_the_page(explore, elsewhere):
     panel.click("Next")
     panel.wait("Rows 126 to 150 of 260")
     elsewhere("DELETE FROM flights WHERE id > 33")
-    panel.type("Go to row", "201")
-    panel.click("Go")
+    panel.click("Next")
     panel.wait("No rows at this position.")
     panel.wait("No rows of 33")
     panel.click("Previous")
@@ -795,7 +791,7 @@ def test_a_page_is_read_again_after_cells_wrote(explore, session):
     panel.type("Variable or file", "half a na")
     panel.type("Condition in SQL", "id >")
     busy = []
-    browser(panel).status.observe(lambda change: busy.append(change["new"]), "busy")
+    grid(panel).status.observe(lambda change: busy.append(change["new"]), "busy")
     session.run("UPDATE flights SET tail = 'new' WHERE id = 3; DELETE FROM flights WHERE id = 6")
     panel.wait("Rows 26 to 42 of 42")
     assert cells(panel)[-1] == ["3", "JFK", "4.5", "new"]
@@ -810,15 +806,15 @@ def test_several_writes_are_read_once_more_after_a_running_request(explore, sess
     panel = explore()
     panel.wait(" of 130")
     free, begun, asked = threading.Event(), threading.Event(), []
-    read = page_query.read_schema
+    read = page_query.read_relation
 
-    def slow(database):
+    def slow(database, name):
         asked.append(database)
         begun.set()
         assert free.wait(PATIENCE)
-        return read(database)
+        return read(database, name)
 
-    monkeypatch.setattr(page_query, "read_schema", slow)
+    monkeypatch.setattr(page_query, "read_relation", slow)
     for number in range(5):
         session.run(f"UPDATE flights SET delay = {number} WHERE id = 1")
         assert begun.wait(PATIENCE)
@@ -892,18 +888,18 @@ def test_the_error_of_a_dropped_table_is_removed_when_it_exists_again(explore, s
 def test_a_late_response_does_not_replace_a_page_that_was_requested_later(explore, session, monkeypatch):
     panel = explore()
     panel.wait(" of 130")
-    free, begun, read = threading.Event(), threading.Event(), page_query.read_schema
+    free, begun, read = threading.Event(), threading.Event(), page_query.read_relation
 
-    def slow(database):
+    def slow(database, name):
         begun.set()
         assert free.wait(PATIENCE)
-        return read(database)
+        return read(database, name)
 
-    monkeypatch.setattr(page_query, "read_schema", slow)
+    monkeypatch.setattr(page_query, "read_relation", slow)
     session.run("UPDATE flights SET tail = 'new' WHERE id = 26")
     assert begun.wait(PATIENCE)
     pages = []
-    browser(panel).position.observe(lambda change: pages.append(change["new"]), "value")
+    grid(panel).position.observe(lambda change: pages.append(change["new"]), "value")
     panel.click("Next")
     free.set()
     panel.wait("Rows 26 to 50")
@@ -919,7 +915,7 @@ def test_a_click_ends_a_slow_read_in_the_background(explore, session):
     panel = explore("slow")
     until(lambda: is_quiet(panel))
     session.run("UPDATE last SET n = 2000000000")
-    until(lambda: browser(panel).action.is_quiet)
+    until(lambda: model(panel).reading.is_quiet)
     panel.click("All tables")
     panel.wait_for("Explore quick")
     assert panel.alerts == []
