@@ -37,6 +37,7 @@ from pipemagic.notebook.sql_source import parameter_values, text_of_variable
 from pipemagic.text import escape_controls, mask_passwords
 
 if TYPE_CHECKING:
+    from pipemagic.notebook.panels.result_grid import ResultGrid
     from pipemagic.notebook.plugin_magics import Accepted, PluginMagics
     from pipemagic.notebook.sql_options import SqlOptions
     from pipemagic.session import CellResult, Session
@@ -153,6 +154,8 @@ class PipeMagics(Magics):
                 on = options.on
                 self.session.wire.begin()
                 read = self._read(options, text, visible)
+                if options.grid or (cell is not None and self.settings.display == "grid"):
+                    options = replace(options, grid=sql_options.shows_grid(options, read.cell))
                 run = self._explain if options.explain or options.dry_run else self._run
                 value = run(read.cell, options, read.values)
                 if read.snippet is not None:
@@ -252,7 +255,9 @@ class PipeMagics(Magics):
         try:
             watched = getattr(self.shell, "kernel", None) is not None or sys.stderr.isatty()
             with show_progress("rows received", settings) if watched else nullcontext() as progress:
-                result = self.session.run_cell(cell, on=options.on, options=options.run_options(progress))
+                result = self.session.run_cell(
+                    cell, on=options.on, options=options.run_options(progress, pages=options.grid)
+                )
         except StatementError as error:
             results.deliver_failed(error.cell, perf_counter() - started)
             raise
@@ -261,10 +266,35 @@ class PipeMagics(Magics):
             self._note(cell, options.on, result.outcomes, variables)
         for line in () if results.quiet else reserved:
             say(line)
-        value = results.deliver(result, seconds)
+        grid = self._grid(cell, options, result) if options.grid and result.last is not None else None
+        value = results.deliver(result, seconds, grid)
         if result.repeated and settings.notes and not results.quiet:
             self._note_repeated_names(result, results, options.on)
         return value
+
+    def _grid(self, cell: Cell, options: SqlOptions, result: CellResult) -> ResultGrid:
+        """Return the grid of the last statement, and give its outcome the rows of the first page."""
+        from pipemagic.client.arguments import values_of
+        from pipemagic.explore.page_query import SelectedRows
+        from pipemagic.notebook.panels.result_grid import ResultGrid
+        from pipemagic.session.cell import NO_ROWS
+        from pipemagic.text import word
+
+        assert result.last is not None
+        connection, outcome = self.session.connection(options.on), result.outcomes[-1]
+        sent = (result.last.sql or "").removesuffix(NO_ROWS)
+        rows = SelectedRows.of_result(outcome.result.cols, cell.sent(-1), sent, values_of(result.last))
+        needed = [f" --on {word(connection.name)}"] if options.on else []
+        needed += [f" --params {word(options.params)}"] if options.params else []
+        try:
+            grid = ResultGrid(connection, rows, self.user_ns, timeout=options.timeout, options="".join(needed))
+        except StatementError as error:
+            if result.total == 1:
+                raise
+            raise error.replace(message=f"{error.message}\nThe statements before the last one ran.") from None
+        if grid.model.page is not None:
+            outcome.result, outcome.more = grid.model.page.result, grid.model.page.more
+        return grid
 
     def _note(self, cell: Cell, on: str | None, outcomes: Sequence[Outcome], variables: Mapping[str, object]) -> None:
         """Collect notes on the SQL of a cell, which are shown below it."""

@@ -62,11 +62,16 @@ class Results:
         }
         self._frame_display, self._rows = frame_display, int(settings.display_limit)
         self._note = None if self.quiet else say
+        self._grid: object = None
         if self.type != "pandas" or self.files:
             self._check()
 
-    def deliver(self, result: CellResult, seconds: float) -> Any:
-        """Show, store and write the results of a cell that ran for ``seconds``, and return the cell's value."""
+    def deliver(self, result: CellResult, seconds: float, grid: object = None) -> Any:
+        """Show, store and write the results of a cell that ran for ``seconds``, and return the cell's value.
+
+        That is the ``grid`` of its last statement, if there is one.
+        """
+        self._grid = grid
         out, returned = self.options.out, result.returned
         stored = self.stored(result) if out else result.named
         self._show(result, stored.values(), seconds)
@@ -80,7 +85,9 @@ class Results:
             self.variables[out[0]] = None
             if not self.quiet:
                 say(f"{out[0]} is None: no statement returned columns.")
-        return None if out or self.files or returned is None else self._table(returned, shown=True)
+        if grid is not None or out or self.files or returned is None:
+            return grid
+        return self._table(returned, shown=True)
 
     def deliver_failed(self, result: CellResult | None, seconds: float) -> None:
         """Show the outcomes of a failed cell; store the named results that were not undone."""
@@ -131,7 +138,7 @@ class Results:
         if not self.quiet:
             for note in result.notes:
                 say(note)
-            if result.total > 1 or result.returned is None or result.returned.more:
+            if result.total > 1 or result.returned is None or (result.returned.more and self._grid is None):
                 self._show_outcomes(result)
             for outcome in result.tables:
                 if outcome is not result.returned and outcome not in stored:

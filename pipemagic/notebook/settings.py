@@ -71,6 +71,9 @@ class PipeMagic(Configurable):
     notes = Bool(
         True, help="show a note below a cell on SQL that runs but is probably wrong, such as x = NULL or 1 / 2"
     ).tag(config=True)
+    display = Enum(
+        ("frame", "grid"), "frame", help="how %%sql shows the last SELECT: as a frame, or as the grid of --grid"
+    ).tag(config=True)
     type = Enum(("pandas", "polars", "arrow"), "pandas", help="type of the table that a cell returns").tag(config=True)
     connection = Unicode(
         "",

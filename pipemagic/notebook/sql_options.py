@@ -18,7 +18,7 @@ from pipemagic.notebook.sql_source import read_file, refuse_addresses, starts_st
 
 if TYPE_CHECKING:
     from pipemagic.notebook.line_variables import LineVariables
-    from pipemagic.session.cell import RunOptions
+    from pipemagic.session.cell import Cell, RunOptions
 
 
 def _variable_names(text: str, name: str) -> tuple[str, ...]:
@@ -84,6 +84,7 @@ RESULTS = (
         "N",
         type=at_least(0),
     ),
+    Option("--grid", "show the rows of the last SELECT in pages, which the server sorts and filters"),
     Option("--type", "the type of the returned table", "TYPE", choices=("pandas", "polars", "arrow")),
     Option("--to-csv", "write the last result to this CSV file instead of showing it", "FILE"),
     Option("--excel", "with --to-csv: begin the file with a byte order mark, so that Excel reads it as UTF-8"),
@@ -101,6 +102,8 @@ _FLAGS = tuple(option.flag for option in OPTIONS)
 _OF_A_RUN = {option.flag for option in (*RUNNING, *RESULTS)}
 _OF_A_REPORT = {"--explain", "--dry-run", "--on", "--out"}
 
+_OF_ROWS = {"--out", "--limit", "--type", "--to-csv", "--excel", "--encoding", "--to-parquet"}
+
 _REQUIRED = (("--excel", "--to-csv", "FILE"), ("--encoding", "--to-csv", "FILE"))
 """A flag, and the flag with a value that it requires."""
 
@@ -108,6 +111,7 @@ _CONFLICTS: tuple[tuple[str, str, set[str]], ...] = (
     ("--explain", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | {"--save", "--dry-run"}),
     ("--dry-run", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | {"--save"}),
     ("--excel", "writes utf-8-sig", {"--encoding"}),
+    ("--grid", "shows pages and stores no rows", _OF_ROWS),
 )
 """A flag, its effect, and the flags that have no effect with it."""
 
@@ -132,6 +136,7 @@ class SqlOptions:
     file: str | None = None
     out: tuple[str, ...] = ()
     limit: int | None = None
+    grid: bool = False
     type: str | None = None
     to_csv: str | None = None
     excel: bool = False
@@ -140,7 +145,12 @@ class SqlOptions:
     time: bool = False
     quiet: bool = False
 
-    def run_options(self, progress: Callable[[int], None] | None) -> RunOptions:
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether an option is about the rows of a frame."""
+        return bool(self.out or self.type or self.to_csv or self.to_parquet) or self.limit is not None
+
+    def run_options(self, progress: Callable[[int], None] | None, *, pages: bool) -> RunOptions:
         """Return the options for the session; ``progress`` is called with the number of rows received."""
         from pipemagic.session.cell import RunOptions
 
@@ -150,6 +160,7 @@ class SqlOptions:
             tables=len(self.out) if len(self.out) > 1 else None,
             limit=self.limit,
             timeout=self.timeout,
+            pages=pages,
             progress=progress,
         )
 
@@ -200,6 +211,20 @@ def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[Sq
             raise UsageError(f"{options.file} is empty")
         raise UsageError("no SQL to run", hint=arguments.usage_hint(usage))
     return options, text
+
+
+def shows_grid(options: SqlOptions, cell: Cell) -> bool:
+    """Return True if the last statement of a cell is shown as a grid; raise UsageError if --grid cannot show it."""
+    is_select = cell.statements[-1].is_query and not (options.explain or options.dry_run)
+    if not options.grid:
+        return is_select and not (options.keeps_rows or cell.names[-1])
+    if not is_select:
+        raise UsageError("--grid requires a SELECT as the last statement")
+    if cell.names[-1]:
+        raise UsageError(
+            "--grid shows pages and stores no rows", hint=f"remove the comment `-- name: {cell.names[-1]}`"
+        )
+    return True
 
 
 def add_variable_hint(

@@ -21,6 +21,9 @@ from pipemagic.sql import ParsedStatement, Token
 _SHORT = 4096
 """The maximum length in characters of texts with cached statements."""
 
+NO_ROWS = " LIMIT 0"
+"""The end of a statement of `Cell.without_rows`."""
+
 _NAME = re.compile(r"--[ \t]*name[ \t]*:[ \t]*(\w+)\s*")
 
 
@@ -69,6 +72,14 @@ class Cell:
                 stmts[at] = msgspec.structs.replace(stmts[at], sql=source_maps[at].text)
         return replace(self, stmts=tuple(stmts), source_maps=tuple(source_maps))
 
+    def without_rows(self) -> Cell:
+        """Return the cell with its last query as a subquery that returns its columns and no rows."""
+        *others, last = self.source_maps or _as_written(self.statements, SourceText(self.text, self.source))
+        end = len(last.text)
+        last = last.edited([Edit(0, 0, "SELECT * FROM (\n"), Edit(end, end, f"\n){NO_ROWS}")])
+        stmt = msgspec.structs.replace(self.stmts[-1], sql=last.text)
+        return replace(self, stmts=(*self.stmts[:-1], stmt), source_maps=(*others, last))
+
     @property
     def texts(self) -> dict[str, str]:
         """The user's text of each statement by the SQL that is sent for it."""
@@ -112,7 +123,8 @@ class RunOptions:
 
     ``close`` ends the stream afterwards. ``tables`` is how many statements must return columns. With ``atomic`` all
     of the cell is applied, or nothing. ``limit`` is the maximum number of rows of a query, ``timeout`` how many seconds
-    to wait for the response. ``progress`` is called with the number of rows of a large result received so far.
+    to wait for the response. With ``pages`` the last statement, a query, returns its columns and no rows. ``progress``
+    is called with the number of rows of a large result received so far.
     Without ``says_open`` an error does not say that the transaction is still open.
     """
 
@@ -121,6 +133,7 @@ class RunOptions:
     atomic: bool = False
     limit: int | None = None
     timeout: float | None = None
+    pages: bool = False
     progress: Callable[[int], None] | None = None
     says_open: bool = True
 

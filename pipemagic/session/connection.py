@@ -221,6 +221,7 @@ class Connection:
             if options.atomic and self._check_still_open(cell):
                 raise guards.transaction_open(self.name)
             cell = cell if options.limit is None else cell.limited(options.limit)
+            cell = cell.without_rows() if options.pages else cell
             before = self._transaction.content()
             try:
                 attempt = self._attempt(cell, before, options)
@@ -251,9 +252,9 @@ class Connection:
                 self._transaction.restore(loss, refuses=state is Tx.LOST)  # the cell has no effect: a retry is possible
             failure = self._failure(run.error, cell, run, before, options)
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), done, notes)
-        if options.close or not self._transaction.open:
-            return CellResult(tuple(done), tuple(notes))
-        return CellResult(tuple(done), tuple(notes), transactions.open_line(self._transaction.count))
+        is_open = self._transaction.open and not options.close
+        open_line = transactions.open_line(self._transaction.count) if is_open else ""
+        return CellResult(tuple(done), tuple(notes), open_line, last=cell.stmts[-1] if options.pages else None)
 
     def _failure(
         self, error: StatementError, cell: Cell, run: Run, before: TransactionContent, options: RunOptions

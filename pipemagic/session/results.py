@@ -112,7 +112,8 @@ class CellResult:
     failed, ``rest`` contains the statements that did not run, ``failed`` the refused one among them, ``fault``
     the reason in one line. ``total`` is the number of statements, ``tables`` the outcomes with columns, in order,
     ``repeated`` those in which columns have the same name, ``returned`` the last one of ``tables``, whose frame is the
-    cell's value, and ``named`` the outcomes by their ``-- name:`` comments.
+    cell's value, and ``named`` the outcomes by their ``-- name:`` comments. ``last`` is the last statement as it was
+    sent, of a cell that ran with ``pages``.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -121,6 +122,7 @@ class CellResult:
     rest: tuple[ParsedStatement, ...] = ()
     failed: ParsedStatement | None = None
     fault: str = ""
+    last: Stmt | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.total = len(self.outcomes) + len(self.rest)

@@ -33,7 +33,100 @@ PATIENCE = 5.0
 """Seconds that the cell of a panel waits for the first data."""
 
 
-class Panel(Displayable, PanelPart):
+class LivePanel(Displayable, PanelPart):
+    """Widgets with events of their own that follow changes while they are displayed.
+
+    Subclasses create the widgets in `fill`, which begin with ``events``, update them in `_update`, and return the
+    content for saved notebooks in `sections`. ``bug`` and ``failed`` show the errors of updates and of clicks.
+    """
+
+    def __init__(self, action: LatestTask) -> None:
+        self.mounted = False
+        self.in_front: Callable[[], bool] = lambda: True
+        super().__init__(action)
+        self.tasks: list[LatestTask] = [action]
+        self.add_class("pipemagic-panel")
+        self.layout.overflow = "visible"
+
+    def fill(self) -> None:
+        """Create the widgets."""
+        self.events = Events(self._visibility_changed)
+        self.bug, self.failed = Line(class_="pm-error"), Line(class_="pm-error")
+
+    def mount(self) -> None:
+        """Start following changes: the panel is displayed, or its tab is selected."""
+        if self.mounted:
+            return
+        self.mounted = True
+        if not self.children:
+            self.fill()
+            self.listen_to(self)
+        self.start_following()
+        self.changed()
+
+    def start_following(self) -> None:
+        """Subscribe to what the panel follows."""
+
+    def unmount(self) -> None:
+        """Stop following changes."""
+        self.mounted = False
+
+    def _update(self) -> None:
+        """Update the widgets."""
+        raise NotImplementedError
+
+    def changed(self) -> None:
+        """Update the widgets while the panel is displayed; may be called from any thread."""
+        with updates:
+            if not self.mounted:
+                return
+            try:
+                self._update()
+                self._explain(self.bug, None)
+            except Exception as error:  # noqa: BLE001 - shown and logged
+                self._explain(self.bug, error)
+
+    def _explain(self, line: Line, error: Exception | None) -> None:
+        """Show the error of an update or a click."""
+        before = line.value
+        if error is None or isinstance(error, PipemagicError):
+            line.set_text("" if error is None else with_hint(f"{error.code}: {error.message}", error.hint))
+            return
+        line.set_text(f"BUG: {type(error).__name__}: {error}. The kernel's log has the traceback.")
+        if line.value != before:  # repeated updates log it once
+            logging.getLogger(__name__).error("a bug in the panel %s", self.title, exc_info=error)
+
+    def wait(self) -> None:
+        """Wait until no task runs, for at most `PATIENCE`."""
+        end = time.monotonic() + PATIENCE
+        while (left := end - time.monotonic()) > 0 and not all(task.wait(left) for task in self.tasks):
+            pass
+
+    def close(self) -> None:
+        """Close the panel and its widgets."""
+        self.unmount()
+        for child in self.children:
+            close_widget(child)
+        super().close()
+        self.layout.close()
+
+    def listen_to(self, part: ipywidgets.Widget) -> None:
+        """Handle the events of the widgets in a new part."""
+        for widget in inside(part):
+            if isinstance(widget, Field):
+                widget.on_typed(self.events)
+            if isinstance(widget, Form):
+                widget.events = self.events
+                self.events.forms[widget.id] = widget.set_values
+            if hasattr(widget, "handled"):
+                widget.handled = lambda error: self._explain(self.failed, error)
+
+    def _visibility_changed(self, visible: bool) -> None:
+        """Follow changes while the panel is on a page."""
+        self.mount() if visible and self.in_front() else self.unmount()
+
+
+class Panel(LivePanel):
     """A panel, whose widgets are created once and then updated.
 
     Subclasses create the widgets in `build`, update them in `update`, and return the content for saved notebooks in
@@ -47,14 +140,10 @@ class Panel(Displayable, PanelPart):
 
     def __init__(self, state: OrganizationState) -> None:
         self.state = state
-        self.mounted = False
-        self.in_front: Callable[[], bool] = lambda: True
         self._shown_for = ("", "")
         self._ticker = Ticker(f"{self.title} panel", self._tick)
         super().__init__(Action(self.title.lower(), self.changed))
-        self.tasks: list[LatestTask] = [state.task, self.action]
-        self.add_class("pipemagic-panel")
-        self.layout.overflow = "visible"
+        self.tasks = [state.task, self.action]
         self.reset()
 
     # -- defined by subclasses
@@ -93,15 +182,9 @@ class Panel(Displayable, PanelPart):
 
     # -- common to all panels
 
-    def mount(self) -> None:
-        """Start following changes: the panel is displayed, or its tab is selected."""
-        if self.mounted:
-            return
-        self.mounted = True
-        if not self.children:
-            self._fill()
+    def start_following(self) -> None:
+        """Follow the organization."""
         self.state.subscribe(self.changed)
-        self.changed()
         if self.interval:
             self._ticker.start(self.interval)
 
@@ -109,18 +192,7 @@ class Panel(Displayable, PanelPart):
         """Stop following changes."""
         self._ticker.stop()
         self.state.unsubscribe(self.changed)
-        self.mounted = False
-
-    def changed(self) -> None:
-        """Update the widgets while the panel is displayed; may be called from any thread."""
-        with updates:
-            if not self.mounted:
-                return
-            try:
-                self._update()
-                self._explain(self.bug, None)
-            except Exception as error:  # noqa: BLE001 - shown and logged
-                self._explain(self.bug, error)
+        super().unmount()
 
     def _tick(self) -> None:
         try:
@@ -129,30 +201,6 @@ class Panel(Displayable, PanelPart):
             self._explain(self.bug, error)
         else:
             self.changed()
-
-    def _explain(self, line: Line, error: Exception | None) -> None:
-        """Show the error of an update or a click."""
-        before = line.value
-        if error is None or isinstance(error, PipemagicError):
-            line.set_text("" if error is None else with_hint(f"{error.code}: {error.message}", error.hint))
-            return
-        line.set_text(f"BUG: {type(error).__name__}: {error}. The kernel's log has the traceback.")
-        if line.value != before:  # repeated updates log it once
-            logging.getLogger(__name__).error("a bug in the panel %s", self.title, exc_info=error)
-
-    def wait(self) -> None:
-        """Wait until no task runs, for at most `PATIENCE`."""
-        end = time.monotonic() + PATIENCE
-        while (left := end - time.monotonic()) > 0 and not all(task.wait(left) for task in self.tasks):
-            pass
-
-    def close(self) -> None:
-        """Close the panel and its widgets."""
-        self.unmount()
-        for child in self.children:
-            close_widget(child)
-        super().close()
-        self.layout.close()
 
     def sections(self) -> Sequence[tuple[str, Sequence[Block]]]:
         """Return the title and the content of the panel."""
@@ -163,11 +211,10 @@ class Panel(Displayable, PanelPart):
         """Whether there is data to show."""
         return self.state.known or not self.in_organization
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
         """Create the widgets."""
-        self.events = Events(self._visibility_changed)
+        super().fill()
         self.heading = Line(self.title, tag="h2")
-        self.bug, self.failed = Line(class_="pm-error"), Line(class_="pm-error")
         self.selector = OrganizationSelector(self.state, self.changed)
         self.usage_button = button("Usage", self.toggle_usage)
         self.usage: OrganizationUsage | None = None
@@ -180,18 +227,6 @@ class Panel(Displayable, PanelPart):
         self.gate = column(self.organization_line, self.organization_status, row(self.connect, self.again))
         head = row(self.heading, row(self.organization_tools, *self.tools()), class_="pm-head")
         self.children = (self.events, head, self.organization_parts, self.bug, self.failed, self.gate, self.body)
-        self._listen_to(self)
-
-    def _listen_to(self, part: ipywidgets.Widget) -> None:
-        """Handle the events of the widgets in a new part."""
-        for widget in inside(part):
-            if isinstance(widget, Field):
-                widget.on_typed(self.events)
-            if isinstance(widget, Form):
-                widget.events = self.events
-                self.events.forms[widget.id] = widget.set_values
-            if hasattr(widget, "handled"):
-                widget.handled = lambda error: self._explain(self.failed, error)
 
     def _update(self) -> None:
         state = self.state
@@ -230,7 +265,7 @@ class Panel(Displayable, PanelPart):
         self.reset()
         self.renew()
         self.body = column(*self.build())
-        self._listen_to(self.body)
+        self.listen_to(self.body)
         self.children = (*self.children[:-1], self.body)
         self._discard(old)
 
@@ -246,7 +281,7 @@ class Panel(Displayable, PanelPart):
         before = self.usage
         if before is None:
             self.usage = OrganizationUsage(self.state, self.changed).add_class("pm-box")
-            self._listen_to(self.usage)
+            self.listen_to(self.usage)
             self.organization_parts.children = (self.selector, self.usage)
         else:
             self.usage, self.organization_parts.children = None, (self.selector,)
@@ -259,10 +294,6 @@ class Panel(Displayable, PanelPart):
         if self.state.task.busy:
             return [NO_RESPONSE]
         return [error.message] if error else [NOT_CONNECTED]
-
-    def _visibility_changed(self, visible: bool) -> None:
-        """Follow changes while the panel is on a page."""
-        self.mount() if visible and self.in_front() else self.unmount()
 
 
 NOT_CONNECTED = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pipemagic.client.arguments import Arguments, statement
@@ -35,25 +36,29 @@ class BrowsedDatabase:
     """Whether the name is that of a connection, which commands can use."""
 
     @classmethod
-    def of_connection(cls, session: Session, name: str, *, as_cells: bool = False) -> BrowsedDatabase:
-        """Return the database of a connection, queried outside the stream of the cells.
-
-        It shows what is committed. With ``as_cells`` it shows what cells see: also temporary tables, and the changes of
-        the open transaction.
-        """
+    def of_connection(cls, session: Session, name: str) -> BrowsedDatabase:
+        """Return the database of a connection, queried outside the stream of the cells: it shows what is committed."""
 
         def read(query: Callable[[Database], Any], timeout: float | None = None) -> Any:
-            connection = session.connection(name)
-
-            def query_beside(database: Database) -> Any:
-                if as_cells and connection.sees_more:
-                    return query(cast("Database", CellsDatabase(connection)))
-                with database.sibling(timeout=timeout, finds_again=True) as own:
-                    return query(own)
-
-            return connection.with_database(query_beside)
+            return session.connection(name).with_database(partial(_query_beside, query, timeout))
 
         return cls(name, read, is_connection=True)
+
+    @classmethod
+    def of_cells(cls, connection: Connection) -> BrowsedDatabase:
+        """Return a database as the cells see it: with temporary tables, and the changes of the open transaction."""
+
+        def read(query: Callable[[Database], Any], timeout: float | None = None) -> Any:
+            if connection.sees_more:
+                return connection.with_database(lambda _: query(cast("Database", CellsDatabase(connection))))
+            return connection.with_database(partial(_query_beside, query, timeout))
+
+        return cls(connection.name, read, is_connection=True)
+
+
+def _query_beside(query: Callable[[Database], Any], timeout: float | None, database: Database) -> Any:
+    with database.sibling(timeout=timeout, finds_again=True) as own:
+        return query(own)
 
 
 class CellsDatabase:

@@ -172,8 +172,10 @@ class Grid(PanelPart):
         ]
         filters = [*map(str, query.filters), *([query.where] if query.where else [])]
         filters += map(escape_controls, self.model.notes)
+        kinds = [{row[place].kind for row in page.rows} - {"null"} for place in range(len(page.columns))]
+        right = [True, *(kind == {"number"} for kind in kinds)]
         hidden = [self.model.hidden_columns] if self.model.hidden_columns else []
-        return [*filters, TableBlock(["#", *headings], cells), *hidden, self.model.position]
+        return [*filters, TableBlock(["#", *headings], cells, right), *hidden, self.model.position]
 
 
 def _column(page: Page, shown: Column, *, offered: bool) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pipemagic.text import escape_controls, literal_html, text_table
 STYLE = """\
 .pipemagic-saved table { border-collapse: collapse; width: 100%; }
 .pipemagic-saved table :is(th, td) { padding: 3px 12px 3px 0; text-align: left !important; vertical-align: baseline; }
+.pipemagic-saved table .right { text-align: right !important; }
 .pipemagic-saved h2 { font-size: 1.15em; margin: 0; }
 div:has(> div .pm-live):not(:has(.pipemagic-saved)) + div:has(> div .pipemagic-saved):not(:has(.pm-live)),
 .lm-Panel:has(> .lm-Panel):not(:has(.pm-live)):has(+ .lm-Panel > .jp-OutputArea-output .pipemagic-saved) {
@@ -44,10 +45,11 @@ INTERRUPTED = "KeyboardInterrupt: stopped waiting for the panel, which stays ope
 
 @dataclass(frozen=True)
 class TableBlock:
-    """A table of texts."""
+    """A table of texts; ``right`` is True for each column that is aligned at the right."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
+    right: Sequence[bool] = ()
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,17 @@ Block: TypeAlias = "str | TableBlock | Picture"
 
 
 def to_html(title: str, blocks: Sequence[Block]) -> str:
-    """Return a panel as HTML."""
-    return f'<section aria-label="{escape(title)}"><h2>{escape(title)}</h2>{"".join(map(_html, blocks))}</section>'
+    """Return a panel as HTML, without a heading if it has no title."""
+    content = "".join(map(_html, blocks))
+    if not title:
+        return content
+    return f'<section aria-label="{escape(title)}"><h2>{escape(title)}</h2>{content}</section>'
 
 
 def to_text(title: str, blocks: Sequence[Block]) -> str:
     """Return a panel as lines of text, with tables in aligned columns."""
-    return "\n".join([escape_controls(title), *(line.rstrip() for block in blocks for line in _lines(block))])
+    heading = [escape_controls(title)] if title else []
+    return "\n".join([*heading, *(line.rstrip() for block in blocks for line in _lines(block))])
 
 
 def page(sections: str) -> str:
@@ -77,19 +83,24 @@ def page(sections: str) -> str:
 
 def _html(block: Block) -> str:
     match block:
-        case TableBlock(headings, rows):
-            head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-            body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        case TableBlock(headings, rows, right):
+            head = _html_row("th", headings, right)
+            body = "".join(f"<tr>{_html_row('td', row, right)}</tr>" for row in rows)
             return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         case Picture(svg):
             return re.sub("<title>[^<]*</title>", "", svg)  # in a notebook that is not trusted, all would be shown
     return f"<p>{escape(block)}</p>"
 
 
+def _html_row(tag: str, cells: Sequence[str], right: Sequence[bool]) -> str:
+    sides = zip(cells, right or [False] * len(cells), strict=True)
+    return "".join(f"<{tag}{' class=right' if side else ''}>{escape(cell)}</{tag}>" for cell, side in sides)
+
+
 def _lines(block: Block) -> list[str]:
     match block:
-        case TableBlock(headings, rows):
-            return [f"  {line}" for line in text_table([headings, *rows])]
+        case TableBlock(headings, rows, right):
+            return [f"  {line}" for line in text_table([headings, *rows], right)]
         case Picture():
             return []
     return [escape_controls(block)]
