@@ -32,7 +32,7 @@ def other_session(session):
 def outdated(panel, monkeypatch) -> list[str]:
     """The databases whose tables must be read again."""
     found: list[str] = []
-    monkeypatch.setattr(panel.panel.details.browser, "outdate", lambda: found.append(panel.panel.chosen))
+    monkeypatch.setattr(panel.panel.details.browser.model, "outdate", lambda: found.append(panel.panel.chosen))
     return found
 
 

@@ -742,7 +742,7 @@ def test_static_output(explore):
     panel.wait("ORDER BY id")
     assert panel.text == (
         "Explore\nflights in main\nid < 3\n"
-        "  #  id ▲  origin  delay  tail\n  1  1     LGA     1.5    'NULL'\n  2  2     EWR     3.0    ''\n"
+        "  #  id ▲  origin  delay  tail\n  1     1  LGA       1.5  'NULL'\n  2     2  EWR       3.0  ''\n"
         "Rows 1 to 2 of 2"
     )
     assert "<button" not in panel.html
