@@ -261,12 +261,12 @@ class PipeMagics(Magics):
         except StatementError as error:
             results.deliver_failed(error.cell, perf_counter() - started)
             raise
+        grid = self._grid(cell, options, result) if options.grid and result.last is not None else None
         seconds = perf_counter() - started
         if settings.notes and not results.quiet and FOUND_IN.search(cell.text):
             self._note(cell, options.on, result.outcomes, variables)
         for line in () if results.quiet else reserved:
             say(line)
-        grid = self._grid(cell, options, result) if options.grid and result.last is not None else None
         value = results.deliver(result, seconds, grid)
         if result.repeated and settings.notes and not results.quiet:
             self._note_repeated_names(result, results, options.on)

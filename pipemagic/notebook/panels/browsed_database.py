@@ -34,6 +34,8 @@ class BrowsedDatabase:
     read: Callable[..., Any]
     is_connection: bool = False
     """Whether the name is that of a connection, which commands can use."""
+    counts: Callable[[], bool] = lambda: True
+    """Returns False while counting all rows could hold up cells."""
 
     @classmethod
     def of_connection(cls, session: Session, name: str) -> BrowsedDatabase:
@@ -53,7 +55,7 @@ class BrowsedDatabase:
                 return connection.with_database(lambda _: query(cast("Database", CellsDatabase(connection))))
             return connection.with_database(partial(_query_beside, query, timeout))
 
-        return cls(connection.name, read, is_connection=True)
+        return cls(connection.name, read, is_connection=True, counts=lambda: not connection.sees_more)
 
 
 def _query_beside(query: Callable[[Database], Any], timeout: float | None, database: Database) -> Any:

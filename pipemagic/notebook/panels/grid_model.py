@@ -96,24 +96,22 @@ class GridModel:
 
     def read(self, query: PageQuery, *, refresh: bool = False) -> None:
         """Read a page and show it; with ``refresh``, also the columns of its table."""
-        if self.reading.error:  # the table may have changed
-            refresh = True
+        refresh = refresh or self.reading.error is not None  # after an error the table may have changed
         relation = self.relation
-        if isinstance(relation, SelectedRows):
-            title = "Reading the result ..."
-        else:
-            if relation is None or refresh or relation.name != query.table:
-                relation = None
-            title = f"Reading {escape_controls(query.table)} ..."
+        if not isinstance(relation, SelectedRows):
+            if not query.table:  # the click of a page that was just closed
+                return
+            relation = None if refresh or relation is None or relation.name != query.table else relation
         self._last_query = query
 
         def apply(result: tuple[Page, Sequence[str]]) -> str:
             page, self.notes = result
-            if relation is None or self._counted != page.count_key or page.contradicts(self.total):
+            if refresh or relation is None or self._counted != page.count_key or page.contradicts(self.total):
                 self.total, self._uncounted = None, page
             self.page, self.relation, self.full = page, page.relation, None
             return _missing(query, page)
 
+        title = f"Reading {escape_controls(query.table) or 'the rows'} ..."
         self.request(title, partial(filtered_rows.read_page, query=query, relation=relation), apply)
 
     def open_select(self, source: BrowsedDatabase, rows: SelectedRows, timeout: float | None) -> None:
@@ -140,6 +138,8 @@ class GridModel:
             self.total = page.end
             self.counting.stop("")
             self.counting.clear()
+            return
+        if not source.counts():
             return
 
         def apply(total: int) -> str:
