@@ -13,6 +13,9 @@ from pipemagic.hrana.values import SqlValue, Value, decode_argument, encode, enc
 Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 """A list or tuple for ``?`` and ``?N``, a mapping for ``:name``, ``@name`` and ``$name``, or nothing."""
 
+ROWS_OF = ":rows_of_"
+"""The beginning of the names of arguments with the rows of a frame, which are neither shown nor recorded."""
+
 
 def statement(sql: str, args: Arguments = None) -> Stmt:
     """Return a statement with its arguments; raise ParameterError for a value that SQL cannot store."""
@@ -31,8 +34,9 @@ def statement(sql: str, args: Arguments = None) -> Stmt:
 
 
 def values_of(stmt: Stmt) -> dict[str, SqlValue]:
-    """Return the values of the named arguments of a statement, by their names."""
-    return {argument.name: decode_argument(argument.value) for argument in stmt.named_args or ()}
+    """Return the values of the named arguments of a statement, by their names, without the rows of frames."""
+    args = [argument for argument in stmt.named_args or () if not argument.name.startswith(ROWS_OF)]
+    return {argument.name: decode_argument(argument.value) for argument in args}
 
 
 def wire(value: Any, name: str = "") -> Value:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from pipemagic.client.arguments import ROWS_OF
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.columns import read_columns
 from pipemagic.hrana import columns
@@ -61,6 +62,8 @@ def outline(value: Any, key: str = "") -> Json:
         rows = _rows_of_columns(value, key)
         if rows is not None:
             return outline(rows, "rows")
+        if str(value.get("name")).startswith(ROWS_OF):
+            return {"name": value["name"], "value": "…"}
         return {_short_text(name, "name"): outline(inner, name) for name, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         limit = ROWS if key == "rows" else ITEMS

@@ -176,7 +176,9 @@ class TransactionContent:
         if not self.open:
             self.clear()
         elif stmt is not None:
-            self.statements.append(TransactionStatement(statement.text, stmt))
+            # A retry does not run a query, and arguments can be large.
+            recorded = Stmt(stmt.sql) if statement.is_query else stmt
+            self.statements.append(TransactionStatement(statement.text, recorded))
 
     def clear(self) -> None:
         """Make it empty, after the end of the transaction."""

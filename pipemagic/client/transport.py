@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import httpx
 
 from pipemagic.client.address import Endpoint
+from pipemagic.client.arguments import ROWS_OF
 from pipemagic.client.http_errors import (
     FAILURES,
     NO_TOKEN,
@@ -452,7 +453,7 @@ class Transport:
         size = len(body) if isinstance(body, bytes) else message.size or 0
         path = unquote(urlsplit(endpoint.url).path + message.path.partition("?")[0])
         message.traced = TracedRequest(message.method, path, endpoint, time.perf_counter(), sent_size=size)
-        if size <= BODY_LIMIT and isinstance(body, bytes):
+        if size <= BODY_LIMIT and isinstance(body, bytes) and ROWS_OF.encode() not in body:
             message.traced.sent = body
 
     def end(self, message: Message, error: BaseException | None = None) -> None:

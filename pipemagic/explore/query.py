@@ -17,18 +17,29 @@ from pipemagic.sql import Token
 
 _OF_SOURCES = frozenset(["FROM", "JOIN", "ON", "USING"])
 _NO_TABLE = CLAUSES | {"LEFT", "INNER", "CROSS"}
+_BEFORE_WITH = 15
+"""The most tokens up to a WITH: EXPLAIN QUERY PLAN INSERT OR IGNORE INTO main.t AS x (...) WITH, and the like."""
+
+
+class Computed(str):
+    """The type of ``min`` or ``max`` of a column, for which SQLite declares none."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, eq=False)
 class TableReference:
     """A table, view, subquery or common table expression under its alias or name; ``table`` is None if unknown.
 
-    ``name`` is the name of the table as it is written, '' for a subquery.
+    ``name`` is the name of the table as it is written, '' for a subquery; ``is_qualified`` is True behind a schema, and
+    ``has_arguments`` for a table function, and for the table and the columns of an INSERT.
     """
 
     label: str
     table: Relation | None
     name: str = ""
+    is_qualified: bool = False
+    has_arguments: bool = False
 
     @cached_property
     def columns(self) -> TypedColumns:
@@ -77,6 +88,15 @@ class Query:
     def all_sources(self) -> tuple[TableReference, ...]:
         """The tables and all subqueries after FROM, JOIN, UPDATE and INTO."""
         return tuple(self.sources_in(self.part)) if self.depth <= DEPTH else ()
+
+    @property
+    def tables_after_in(self) -> Iterator[TableReference]:
+        """The tables in ``x IN name``, which have no parentheses."""
+        for at, word in enumerate(self.part.words()):
+            if word == "IN" and self.part.is_name(at + 1):
+                name, follows = self.part.name(at + 1), self.part.word(at + 2) == "."
+                has_arguments = self.part.group(at + 2) is not None
+                yield TableReference(name, self._table("", name.lower()), name, follows, has_arguments)
 
     def enclosing(self) -> Iterator[Query]:
         """Yield the query and those around it, the innermost first."""
@@ -156,7 +176,8 @@ class Query:
             types = {query.declared_at(0, depth) for query in queries_of(inner, self.tables, self)}
             return types.pop() if len(types) == 1 else None
         if last == 1 and expression.word(0) in ("MIN", "MAX") and (arguments := expression.group(1)) is not None:
-            return self.declared(arguments, depth) if len(arguments.split()) == 1 else None
+            type_ = self.declared(arguments, depth) if len(arguments.split()) == 1 else None
+            return type_ and Computed(type_)
         dots = [expression.word(at) for at in range(1, last, 2)]
         if last not in (0, 2, 4) or any(dot != "." for dot in dots) or not expression.is_name(last):
             return None
@@ -278,10 +299,11 @@ class Query:
             if part.word(index + 1) == "." and part.is_name(index + 2):
                 schema, index = part.name(index), index + 2
             name = part.name(index)
-            index += 1 if part.group(index + 1) is not None else 0  # the arguments of a table function
+            index += (has_arguments := part.group(index + 1) is not None)
         alias, index = _alias(part, index + 1)
         if inner is None:
-            yield TableReference(alias or name, self._table(schema.lower(), name.lower()), name)
+            table = self._table(schema.lower(), name.lower())
+            yield TableReference(alias or name, table, name, bool(schema), has_arguments)
         else:  # a subquery cannot use the other tables of the FROM
             if inner.derived is None or inner.derived[0] is not self.tables:
                 inner.derived = (self.tables, tuple(queries_of(inner, self.tables, depth=self.depth + 1)))
@@ -335,9 +357,10 @@ def query_at(cursor: Position, tables: Mapping[str, Relation]) -> Query:
 def _common_tables(group: Group, tables: Mapping[str, Relation], depth: int) -> dict[str, Relation]:
     """Return the common table expressions at the beginning of a query, by their names in lower case."""
     definitions: dict[str, Relation] = {}
-    start = next((at + 1 for at in range(4) if group.word(at) == "WITH"), None)
-    if start is None:
+    words = group.words()[:_BEFORE_WITH]
+    if "WITH" not in words:
         return definitions
+    start = words.index("WITH") + 1
     visible = dict(tables)  # with the tables of the WITH, each of which can read all of them
     for definition in group.slice(start + (group.word(start) == "RECURSIVE")).split():
         if not definition.is_name(0):
@@ -351,7 +374,7 @@ def _common_tables(group: Group, tables: Mapping[str, Relation], depth: int) -> 
         queries = [] if body is None else queries_of(body, visible, depth=depth + 1)
         columns = queries[0].columns if queries else ()
         if names:
-            types = [type_ for _, type_ in columns[: len(names)]]
+            types = [queries[0].declared_at(at) or "" for at in range(len(names))] if queries else []
             columns = tuple(zip_longest(names, types, fillvalue=""))
         if body is not None or names:
             name = definition.name(0)

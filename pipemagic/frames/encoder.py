@@ -35,10 +35,14 @@ _SHORT = 40
 
 
 class Records:
-    """The rows of one statement: the fields of their records, and the heaps."""
+    """The rows of one statement: the fields of their records, and the heaps.
 
-    def __init__(self, count: int) -> None:
+    Its parameters are ``?1``, ``?2`` and so on, with a ``prefix`` those of the prefix and the number.
+    """
+
+    def __init__(self, count: int, prefix: str = "?") -> None:
         self.count = count
+        self._prefix = prefix
         self._fields: list[_Array] = []
         self._width = 0
         self._heaps: list[bytes | str] = []
@@ -87,7 +91,7 @@ class Records:
         It must not be blank in other rows.
         """
         width = chars.shape[1]
-        sql = f"substr(CAST(?1 AS BLOB), p + {self._width}, {width})"
+        sql = f"substr(CAST({self._prefix}1 AS BLOB), p + {self._width}, {width})"
         self._fields.append(chars)
         self._width += width
         self.size += self.count * width
@@ -151,7 +155,7 @@ class Records:
         data = data or b" "  # substr of no bytes at all is NULL
         self._heaps.append(data.decode() if text else data)
         self.size += len(data)
-        return f"CAST(?{len(self._heaps) + 1} AS BLOB)"
+        return f"CAST({self._prefix}{len(self._heaps) + 1} AS BLOB)"
 
     def _sliced(self, heap: str, starts: _Array, lengths: _Array, missing: _Array | None) -> str:
         """Add the position of each piece of a heap to the record; return the SQL of the piece."""

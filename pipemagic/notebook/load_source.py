@@ -209,7 +209,7 @@ def add_load_hint(error: PipemagicError, variables: Mapping[str, Any], on: str |
     from pipemagic.text import word
 
     line = f"%pipedb load {frame} --table {name}{f' --on {word(on)}' if on else ''}"
-    rest = "" if error.hint.startswith(_LIST_TABLES) else error.hint
+    rest = error.hint.partition("\n")[2] if error.hint.startswith(_LIST_TABLES) else error.hint
     hint = "\n".join(filter(None, [f"{frame} is {kind_of(variables[frame])} in the notebook; load it:\n{line}", rest]))
     return error.replace(hint=hint)
 

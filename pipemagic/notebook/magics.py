@@ -50,6 +50,9 @@ _log = logging.getLogger(__name__)
 _MAYBE_JUPYSQL = re.compile(r"-|\S+\s*\Z|.*://|\w+\s*=\s*<<")
 """Matches every first line with JupySQL syntax: options, a connection, an address, ``name = <<``."""
 
+READS_TABLES = re.compile(r"\b(?:FROM|JOIN|IN)\b", re.IGNORECASE)
+"""Matches every text that reads a table."""
+
 _MAYBE_VARIABLE = re.compile(r"\s*(?:[{:@$;]|--|/\*)")
 """Matches the beginning of each text that is only a variable, perhaps with comments; few other texts match."""
 
@@ -233,7 +236,20 @@ class PipeMagics(Magics):
         snippets = self.session.snippets
         snippet = None if options.save is None else _snippet(options, text, snippets, bound=bound)
         cell = parse_cell(text, values, source=source, using=options.with_, snippets=snippets)
+        if options.frames or READS_TABLES.search(cell.text):
+            cell = self._with_frames(cell, options, variables)
         return _Read(replace(cell, names=(name, *cell.names[1:])) if name else cell, values, snippet)
+
+    def _with_frames(self, cell: Cell, options: SqlOptions, variables: Mapping[str, Any]) -> Cell:
+        """Return the cell with the frames that it may read as tables."""
+        from pipemagic.session.cell import FramePolicy
+        from pipemagic.session.frames import with_frames
+
+        setting = self.settings.frames
+        if options.frames and setting == "off":
+            raise UsageError("frames are switched off", hint='%config PipeMagic.frames = "explicit" allows --frames')
+        policy = FramePolicy(automatic=setting == "auto", anywhere=options.frames, on=options.on)
+        return cell if setting == "off" else with_frames(cell, variables, policy)
 
     def _save(self, snippet: Snippet, options: SqlOptions) -> None:
         self.session.snippets.save(snippet)

@@ -75,6 +75,12 @@ class PipeMagic(Configurable):
         ("frame", "grid"), "frame", help="how %%sql shows the last SELECT: as a frame, or as the grid of --grid"
     ).tag(config=True)
     type = Enum(("pandas", "polars", "arrow"), "pandas", help="type of the table that a cell returns").tag(config=True)
+    frames = Enum(
+        ("auto", "explicit", "off"),
+        "auto",
+        help="where a cell may read a DataFrame as a table: auto sends its rows only to databases on this machine, and "
+        "with --frames anywhere; explicit sends them only with --frames",
+    ).tag(config=True)
     connection = Unicode(
         "",
         help="the profile, database or address to connect to if none is named; by default the address in PIPEMAGIC_URL",

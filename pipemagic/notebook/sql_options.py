@@ -58,6 +58,7 @@ PARAMETERS = (
     Option("--with", "make these saved SELECTs available as tables: --with top,late", "NAME", type=names),
     Option("--save", "save the cell's SELECT under this name, for --with", "NAME"),
     Option("--file", "run the SQL in this file (UTF-8)", "PATH"),
+    Option("--frames", "send the rows of the DataFrames that the cell reads as tables, to any host"),
 )
 
 RUNNING = (
@@ -134,6 +135,7 @@ class SqlOptions:
     with_: Sequence[str] = ()
     save: str | None = None
     file: str | None = None
+    frames: bool = False
     out: tuple[str, ...] = ()
     limit: int | None = None
     grid: bool = False

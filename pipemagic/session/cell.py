@@ -7,16 +7,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
 from pipemagic import sql
 from pipemagic.errors import SessionError
+from pipemagic.explore.schema import Relation
 from pipemagic.hrana.messages import Stmt
 from pipemagic.session.parameters import HAS_PARAMETERS, Dates, bind
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.source_map import Edit, Segment, SourceMap, SourcePosition, SourceText
 from pipemagic.sql import ParsedStatement, Token
+from pipemagic.text import word
 
 _SHORT = 4096
 """The maximum length in characters of texts with cached statements."""
@@ -25,6 +28,28 @@ NO_ROWS = " LIMIT 0"
 """The end of a statement of `Cell.without_rows`."""
 
 _NAME = re.compile(r"--[ \t]*name[ \t]*:[ \t]*(\w+)\s*")
+
+
+class FramePolicy(NamedTuple):
+    """Whether the rows of frames may be sent: to this machine, ``anywhere``; ``on`` is the named connection, if any."""
+
+    automatic: bool = False
+    anywhere: bool = False
+    on: str | None = None
+
+    def load_line(self, name: str) -> str:
+        """Return the line that loads a frame."""
+        return f"%pipedb load {name} --table {name}{f' --on {word(self.on)}' if self.on else ''}"
+
+
+NO_FRAMES = FramePolicy()
+
+
+class Scope(NamedTuple):
+    """A statement that reads frames, without their rows, and the tables and frames that it reads, by name."""
+
+    text: str
+    tables: Mapping[str, Relation]
 
 
 @dataclass(frozen=True)
@@ -37,6 +62,10 @@ class Cell:
     are arguments of each statement that are dates where they are compared with DATE columns: the connection reads the
     types and replaces them (`pipemagic.session.date_parameters`). ``snippets`` are all saved SELECTs, for
     hints.
+
+    ``frames`` are the frames that each statement may read, by their names in the notebook; the connection asks for
+    tables of these names and replaces the others by their rows (`pipemagic.session.frames`) as ``frame_policy`` allows,
+    and adds the ``scopes`` of these statements.
     """
 
     text: str
@@ -48,12 +77,15 @@ class Cell:
     names: tuple[str, ...] = ()
     dates: tuple[Dates, ...] = ()
     snippets: Snippets | None = field(default=None, repr=False, compare=False)
+    frames: tuple[Mapping[str, object], ...] = field(default=(), repr=False)
+    frame_policy: FramePolicy = field(default=NO_FRAMES, repr=False)
+    scopes: tuple[Scope | None, ...] = field(default=(), repr=False)
 
     def without_first(self) -> Cell:
         """Return the rest of the cell; statements and lines keep their numbers."""
         return replace(
             self, statements=self.statements[1:], stmts=self.stmts[1:], source_maps=self.source_maps[1:],
-            names=self.names[1:], dates=self.dates[1:], before=self.before + 1,
+            names=self.names[1:], dates=self.dates[1:], frames=self.frames[1:], before=self.before + 1,
         )  # fmt: skip
 
     def only_first(self) -> Cell:
@@ -63,7 +95,7 @@ class Cell:
     def limited(self, rows: int) -> Cell:
         """Return the cell with queries limited to ``rows`` rows and one more, which shows whether there are more."""
         stmts = list(self.stmts)
-        source_maps = list(self.source_maps or _as_written(self.statements, SourceText(self.text, self.source)))
+        source_maps = list(self.all_source_maps)
         for at in range(len(self.statements)):
             statement = self.as_sent(at)
             edit = _limit(statement, rows + 1) if statement.is_query else None
@@ -79,6 +111,11 @@ class Cell:
         last = last.edited([Edit(0, 0, "SELECT * FROM (\n"), Edit(end, end, f"\n){NO_ROWS}")])
         stmt = msgspec.structs.replace(self.stmts[-1], sql=last.text)
         return replace(self, stmts=(*self.stmts[:-1], stmt), source_maps=(*others, last))
+
+    @property
+    def all_source_maps(self) -> Sequence[SourceMap]:
+        """The source map of each statement, also of those that are sent as written."""
+        return self.source_maps or _as_written(self.statements, SourceText(self.text, self.source))
 
     @property
     def texts(self) -> dict[str, str]:

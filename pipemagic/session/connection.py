@@ -10,6 +10,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
+from pipemagic.client.bulk.batches import takes_records
 from pipemagic.client.database import Database
 from pipemagic.client.repeats import Cause
 from pipemagic.client.stream import ClientStream, Run
@@ -19,6 +20,7 @@ from pipemagic.errors import (
     BusyError,
     ConnectError,
     InterruptedRequest,
+    LoadError,
     PipemagicError,
     ServerError,
     ServiceError,
@@ -30,7 +32,7 @@ from pipemagic.explore.schema import Relation
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Close, Entry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import date_parameters, guards, interrupts, messages, recovery, tokens, transactions
+from pipemagic.session import date_parameters, frames, guards, interrupts, messages, recovery, tokens, transactions
 from pipemagic.session.cell import DEFAULTS, NO_CELL, Cell, RunOptions, parse_cell
 from pipemagic.session.connection_state import CHANGED_BY, CHECKED_AGAIN, ConnectionSettings, RowCounts
 from pipemagic.session.database_files import is_without_foreign_keys
@@ -40,7 +42,7 @@ from pipemagic.session.messages import HintNames
 from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import Profile
 from pipemagic.session.recovery import End, end_after, with_last_end
-from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have_written, outcomes
+from pipemagic.session.results import CellResult, Outcome, fetch, fetch_large, may_have_written, outcomes
 from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.services import FIRST_DATABASE, TEMPORARY
 from pipemagic.session.signals import Signal
@@ -87,6 +89,7 @@ class Connection:
     _last_end: End = field(default=End.NONE, repr=False)  # of the last transaction
     _settings: ConnectionSettings = field(default_factory=ConnectionSettings, repr=False)
     _row_counts: RowCounts = field(default_factory=RowCounts, repr=False)
+    _frame_state: frames.FrameState = field(default_factory=frames.FrameState, repr=False)
     _reopened_before: int = field(default=0, repr=False)  # of the streams of `stream`, those that were noted
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it at the same time
 
@@ -232,7 +235,7 @@ class Connection:
             if attempt is None:  # the ROLLBACK that the cell begins with has nothing to do any more
                 return self._run(cell, options)
             cell, run, notes = attempt
-        except (ConnectError, ServerError, ServiceError, InterruptedRequest) as error:
+        except (ConnectError, LoadError, ServerError, ServiceError, SessionError, InterruptedRequest) as error:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
             if not (error.ran or self._transaction.loss or first.rolls_back):
@@ -266,6 +269,7 @@ class Connection:
             from pipemagic.session.causes import with_cause  # imported here, since few cells need it
 
             error = with_cause(error, cell.stmts[error.index], self.schema)
+            error = frames.with_hint(error, cell, self.database.endpoint)
         others = {name: other for name, other in self.others().items() if other is not self}
         says_open = self._transaction.open and options.says_open and not options.close
         return messages.FailedStatement(
@@ -476,9 +480,36 @@ class Connection:
     def with_dates(self, cell: Cell, *, committed: bool = False) -> Cell:
         """Return a cell with its values as they would be sent: see `pipemagic.session.date_parameters`.
 
-        With ``committed`` it is for a request outside of the stream, which sees only committed tables.
+        Its frames have no rows. With ``committed`` it is for a request outside of the stream, which sees only committed
+        tables.
         """
-        return date_parameters.with_dates(cell, partial(self.request, committed=committed), self.statements)
+        send = partial(self.request, committed=committed)
+        if self._may_send_frames(cell):
+            cell, _ = frames.without_tables(cell, send, self._frame_state)
+        cell = date_parameters.with_dates(cell, send, self.statements)
+        return frames.with_rows(cell, bool, empty=True)[0] if self._may_send_frames(cell) else cell
+
+    def _may_send_frames(self, cell: Cell) -> bool:
+        policy = cell.frame_policy
+        return bool(cell.frames) and (policy.anywhere or (policy.automatic and self.database.endpoint.loopback))
+
+    def _with_arguments(self, cell: Cell, stream: ClientStream, before: TransactionContent) -> tuple[Cell, list[str]]:
+        """Return a cell with its dates and its frames as they are sent, and lines on the frames."""
+        lines: list[str] = []
+        if self._may_send_frames(cell):
+            cell, lines = frames.without_tables(cell, stream.send, self._frame_state)
+        if cell.dates:
+            cell = date_parameters.with_dates(cell, stream.send, before.statements)
+        if self._may_send_frames(cell):
+            cell, sent = frames.with_rows(cell, self._takes_records, in_transaction=before.open)
+            lines += sent
+        return cell, lines
+
+    def _takes_records(self) -> bool:
+        state = self._frame_state
+        if state.takes_records is None:
+            state.takes_records = takes_records(self.database)
+        return state.takes_records
 
     def renew(self, other: Connection) -> None:
         """Use the token of another connection to the same database, which is closed."""
@@ -570,12 +601,15 @@ class Connection:
         run = Run([])
         try:
             with nullcontext() if options.timeout is None else stream.deadline(options.timeout):
-                if cell.dates:
-                    cell = date_parameters.with_dates(cell, stream.send, before.statements)
+                if cell.frames or cell.dates:
+                    cell, lines = self._with_arguments(cell, stream, before)
+                    notes += lines
                 with self._transaction.recording(cell.texts) if records else nullcontext():
                     if waits:
                         run = stream.run(cell.stmts[:1])
-                    if run.error is None:
+                    if cell.scopes and frames.must_be_fetched(cell, options, stream.dialect):
+                        run = fetch(stream, cell.stmts[0], options.progress)
+                    elif run.error is None:
                         rest = stream.run(
                             cell.stmts[len(run.results) :], atomic=options.atomic, undo=records and begins, mode=mode
                         )
@@ -594,6 +628,8 @@ class Connection:
                 self._roll_back(stream)
         if stream.reopened > self._reopened_before:
             notes += self._reopened(stream.replayed)
+        if cell.scopes:
+            run = Run(frames.with_types(cell, run.results), run.error)
         return cell, run, notes
 
     def _failed(

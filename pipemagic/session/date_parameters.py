@@ -48,12 +48,14 @@ def with_dates(
     if not cell.dates:
         return cell
     names = _tables_compared(cell)
-    tables = _tables_of(names, send(_requests_for(names))) if names else {}
+    tables = tables_of(names, send(requests_for(names))) if names else {}
     relations, stmts, source_maps = dict(tables), list(cell.stmts), list(cell.source_maps)
     uncommitted = any(parse(statement.text).changes_schema for statement in earlier)
     for at, statement in enumerate(cell.statements):
         if cell.dates[at]:
-            stmts[at], source_maps[at] = _with_dates(stmts[at], source_maps[at], cell.dates[at], relations)
+            scope = cell.scopes[at] if cell.scopes else None  # of its frames
+            readable = relations if scope is None else {**scope.tables, **relations}
+            stmts[at], source_maps[at] = _with_dates(stmts[at], source_maps[at], cell.dates[at], readable)
         if statement.changes_schema:
             uncommitted = True
             _change(relations, cell.sent(at))
@@ -82,12 +84,12 @@ def _tables_in(queries: Sequence[Query]) -> Iterator[str]:
     return (source.name for query in queries for source in query.all_sources if source.name)
 
 
-def _requests_for(names: Sequence[str]) -> list[Request]:
-    """Return the requests whose entries `_tables_of` reads."""
+def requests_for(names: Sequence[str]) -> list[Request]:
+    """Return the requests whose entries `tables_of` reads."""
     return [Execute(Stmt(_FRESH)), *(Execute(Stmt(_COLUMNS.format(name=literal(name)))) for name in names)]
 
 
-def _tables_of(names: Sequence[str], entries: Sequence[Entry]) -> dict[str, Relation]:
+def tables_of(names: Sequence[str], entries: Sequence[Entry]) -> dict[str, Relation]:
     """Return the tables and views of some names, with the declared types of their columns."""
     tables: dict[str, Relation] = {}
     for name, entry in zip(names, entries[1:], strict=True):

@@ -203,6 +203,11 @@ def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, progres
         message = "the rows that the statement returns are too large for one response"
         hint = "it ran, and its changes may be applied; it was not sent again: check the data before you run it again"
         return Run([], error.replace(message=message, hint=hint))
+    return fetch(stream, stmt, progress)
+
+
+def fetch(stream: ClientStream, stmt: Stmt, progress: Callable[[int], None] | None) -> Run:
+    """Run a query with a cursor; return the run of its cell. Raise the errors of a request, as `fetch_large` does."""
     unchanged = interrupts.InterruptOutcome.ONLY_READS.value
     try:
         return Run([_fetched(stream, stmt, progress)])

@@ -12,11 +12,8 @@ from dataclasses import dataclass, field
 
 from pipemagic import sql
 from pipemagic.errors import SessionError
-from pipemagic.session.source_map import Edit, Segment, SourceMap, SourceText
-from pipemagic.sql.statement import QUERIES, ROW_CHANGES
+from pipemagic.session.source_map import Edit, Segment, SourceMap, SourceText, place_of_with
 from pipemagic.suggestions import did_you_mean
-
-_TAKES_WITH = QUERIES | ROW_CHANGES
 
 
 @dataclass(frozen=True)
@@ -95,10 +92,10 @@ class Snippets:
     def _in_front(self, statement: SourceMap, names: Sequence[str]) -> tuple[SourceMap, set[str]]:
         text = statement.text
         snippets = self._used(text, names)
-        insertion = _insertion(text) if snippets else None
-        if insertion is None:
+        place = place_of_with(text) if snippets else None
+        if place is None:
             return statement, set()
-        start, offset = insertion
+        start, offset = place
         self._refuse_hidden(snippets, sql.parse(text[start:]).common_tables)
         before, after = ("", ", ") if start < offset else ("WITH ", " ")
         tables = tuple(self._tables(snippets, before, after))
@@ -145,20 +142,3 @@ class Snippets:
             if path := self._path(name, snippet.uses):
                 return [snippet.name, *path]
         return []
-
-
-def _insertion(text: str) -> tuple[int, int] | None:
-    """Return where a WITH begins or would begin, and where tables are added to it; None without a WITH."""
-    tokens = sql.parse(text).tokens
-    words = [token.word for token in tokens]
-    at = 0
-    if words[0] == "EXPLAIN":
-        at = 3 if words[1:3] == ["QUERY", "PLAN"] else 1
-    elif words[0] == "CREATE" and {"TABLE", "VIEW"} & {*words[1:3]} and "AS" in words:
-        at = words.index("AS") + 1
-    if words[at : at + 1] == ["WITH"]:
-        first = at + 2 if words[at + 1 : at + 2] == ["RECURSIVE"] else at + 1
-        return tokens[at].start, tokens[first].start if first < len(tokens) else len(text)
-    if not _TAKES_WITH.intersection(words[at : at + 1]):
-        return None
-    return tokens[at].start, tokens[at].start

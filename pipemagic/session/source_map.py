@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pipemagic import sql
+from pipemagic.sql.statement import QUERIES, ROW_CHANGES
+
+_TAKES_WITH = QUERIES | ROW_CHANGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +103,20 @@ class SourceMap:
             if (part := segment.part(start, end)).text:
                 yield part
             start, end = start - len(segment.text), end - len(segment.text)
+
+
+def place_of_with(text: str) -> tuple[int, int] | None:
+    """Return where a WITH begins or would begin, and where tables are added to it; None without a WITH."""
+    tokens = sql.parse(text).tokens
+    words = [token.word for token in tokens]
+    at = 0
+    if words[0] == "EXPLAIN":
+        at = 3 if words[1:3] == ["QUERY", "PLAN"] else 1
+    elif words[0] == "CREATE" and {"TABLE", "VIEW"} & {*words[1:3]} and "AS" in words:
+        at = words.index("AS") + 1
+    if words[at : at + 1] == ["WITH"]:
+        first = at + 2 if words[at + 1 : at + 2] == ["RECURSIVE"] else at + 1
+        return tokens[at].start, tokens[first].start if first < len(tokens) else len(text)
+    if not _TAKES_WITH.intersection(words[at : at + 1]):
+        return None
+    return tokens[at].start, tokens[at].start

@@ -1,0 +1,397 @@
+"""DataFrames of the notebook as tables in SQL: which names are frames, who wins, what is sent, and what returns."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pandas.testing import assert_frame_equal
+
+from pipemagic.client.transport import Transport
+
+
+@pytest.fixture(params=["embedded", "sqld"])
+def server(request):
+    return request.param
+
+
+def sales():
+    return pd.DataFrame(
+        {
+            "shop": ["a", "b", "a"],
+            "total": [1.5, np.nan, 2.25],
+            "n": [1, 2, 3],
+            "paid": [True, False, True],
+            "day": pd.to_datetime(["2026-07-01", "2026-07-02", "2026-07-03"]),
+            "at": pd.to_datetime(["2026-07-01 05:17", "2026-07-02 00:00", "2026-07-03 00:00"]),
+        }
+    )
+
+
+@pytest.fixture
+def frames(db):
+    """The shell with the frame ``sales`` in a variable, and the table ``city``."""
+    db("%%sql\nCREATE TABLE city (shop TEXT, city TEXT, opened DATE);"
+       "INSERT INTO city VALUES ('a', 'Rome', '2026-07-01'), ('b', 'Oslo', '2026-07-02')")  # fmt: skip
+    db.names["sales"] = sales()
+    return db
+
+
+@pytest.fixture
+def requests(monkeypatch):
+    """The bodies of all requests from now on."""
+    bodies = []
+    begin = Transport._begin
+
+    def record(self, message):
+        if message.body:
+            bodies.append(bytes(message.body))
+        return begin(self, message)
+
+    monkeypatch.setattr(Transport, "_begin", record)
+    return bodies
+
+
+def column(cell):
+    return cell.value.iloc[:, 0].tolist()
+
+
+def rows(shell, text):
+    return shell(f"%%sql --quiet\n{text}").value.to_numpy().tolist()
+
+
+# -- what a frame can be used for
+
+
+def test_a_frame_is_joined_with_a_table_and_a_line_says_what_was_sent(frames):
+    cell = frames("%%sql\nSELECT city, sum(total) AS s FROM sales JOIN city USING (shop) GROUP BY 1 ORDER BY 1")
+    assert cell.lines == ["sales: 3 rows sent"]
+    assert cell.value.to_dict("list") == {"city": ["Oslo", "Rome"], "s": [pytest.approx(np.nan, nan_ok=True), 3.75]}
+
+
+def test_quiet_cells_have_no_line(frames):
+    assert frames("%%sql --quiet\nSELECT * FROM sales").lines == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT n FROM sales WHERE shop = 'a'", [[1], [3]]),
+        ("SELECT s.n FROM city AS c, sales AS s WHERE c.shop = s.shop AND c.city = 'Oslo'", [[2]]),
+        ("SELECT city FROM city WHERE shop IN (SELECT shop FROM sales WHERE n = 2)", [["Oslo"]]),
+        ("SELECT (SELECT max(n) FROM sales) AS m", [[3]]),
+        ("SELECT count(*) FROM (SELECT * FROM sales WHERE n > 1)", [[2]]),
+        ("SELECT count(*) FROM (sales JOIN city USING (shop))", [[3]]),
+        ('SELECT count(*) FROM "sales"', [[3]]),
+        ("SELECT n FROM sales EXCEPT SELECT 2 ORDER BY n", [[1], [3]]),
+        ("VALUES ((SELECT sum(n) FROM sales))", [[6]]),
+        ("WITH s AS (SELECT n + 1 AS m FROM sales) SELECT max(m) FROM s", [[4]]),
+        ("WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < (SELECT max(n) FROM sales)) "
+         "SELECT count(*) FROM c", [[3]]),
+        ("SELECT s.n FROM sales AS s LEFT JOIN sales AS t ON t.n = s.n + 1 WHERE t.n IS NULL", [[3]]),
+    ],
+)  # fmt: skip
+def test_statements_read_frames(frames, text, expected):
+    assert rows(frames, text) == expected
+
+
+def test_a_frame_of_one_column_is_a_list_after_in(frames):
+    frames.names["some"] = pd.DataFrame({"shop": ["b", "c"]})
+    assert rows(frames, "SELECT city FROM city WHERE shop IN some") == [["Oslo"]]
+    assert rows(frames, "SELECT city FROM city WHERE shop NOT IN some") == [["Rome"]]
+
+
+def test_a_result_of_an_earlier_cell_is_a_frame(frames):
+    frames("%%sql -o first\nSELECT shop, n FROM sales WHERE n > 1")
+    frames("%%sql -o second\nSELECT shop, n * 10 AS n FROM first")
+    assert rows(frames, "SELECT sum(n) FROM second") == [[50]]
+
+
+def test_a_function_sends_its_own_frames(frames):
+    frames(
+        "def f():\n    own = sales.head(2)\n    return get_ipython().run_line_magic('sql', 'SELECT sum(n) FROM own')"
+    )
+    assert frames("f().iloc[0, 0]").value == 3
+
+
+def test_params_name_values_and_not_frames(frames):
+    frames.names["p"] = {"least": 2}
+    assert column(frames("%%sql --params p\nSELECT n FROM sales WHERE n >= :least")) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT INTO city SELECT shop, 'x', day FROM sales",
+        "INSERT INTO city (shop, city, opened) WITH s AS (SELECT shop, 'x', day FROM sales) SELECT * FROM s",
+        "WITH x AS (SELECT 'x' AS x) INSERT INTO city SELECT shop, x, day FROM sales, x",
+        "REPLACE INTO city SELECT shop, 'x', day FROM sales",
+    ],
+)
+def test_rows_are_inserted(frames, text):
+    assert frames(f"%%sql\n{text}").lines == ["sales: 3 rows sent", "3 rows affected."]
+    assert rows(frames, "SELECT shop, opened FROM city WHERE city = 'x' ORDER BY opened") == [
+        ["a", pd.Timestamp("2026-07-01")], ["b", pd.Timestamp("2026-07-02")], ["a", pd.Timestamp("2026-07-03")],
+    ]  # fmt: skip
+
+
+def test_rows_are_updated_and_deleted_by_a_frame(frames):
+    frames("%%sql\nUPDATE city SET city = city || s.n FROM sales AS s WHERE s.shop = city.shop AND s.n < 3")
+    assert rows(frames, "SELECT city FROM city ORDER BY 1") == [["Oslo2"], ["Rome1"]]
+    frames("%%sql\nDELETE FROM city WHERE shop IN (SELECT shop FROM sales WHERE n = 2)")
+    assert rows(frames, "SELECT city FROM city") == [["Rome1"]]
+
+
+def test_a_table_is_created_from_a_frame(frames):
+    frames("%%sql\nCREATE TABLE copy AS SELECT shop, n FROM sales WHERE n > 1")
+    assert rows(frames, "SELECT * FROM copy") == [["b", 2], ["a", 3]]
+
+
+# -- which names are frames
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT INTO sales VALUES (1)",
+        "INSERT INTO sales SELECT * FROM sales",
+        "UPDATE sales SET n = 1 WHERE n = 2",
+        "UPDATE sales SET n = 1 FROM sales AS s WHERE sales.n = s.n",
+        "DELETE FROM sales WHERE n = 1",
+        "DELETE FROM sales WHERE n IN (SELECT n FROM sales)",
+        "DROP TABLE sales",
+        "ALTER TABLE sales RENAME TO other",
+        "SELECT * FROM main.sales",
+        "CREATE INDEX i ON sales (n)",
+        "CREATE TRIGGER t AFTER INSERT ON sales BEGIN DELETE FROM city WHERE shop IN (SELECT shop FROM sales); END",
+        "EXPLAIN DELETE FROM sales WHERE n = 1",
+    ],
+)
+def test_a_changed_table_is_not_a_frame(frames, requests, text):
+    cell = frames.fails(f"%%sql --confirm\n{text}")
+    assert "no such table: " in cell.out
+    assert "%pipedb load sales --table sales" in cell.out
+    assert not any(b"rows_of" in body or b"LIMIT 0" in body for body in requests)
+
+
+def test_a_view_and_a_trigger_do_not_contain_rows(frames, requests):
+    frames("%%sql\nCREATE VIEW v AS SELECT * FROM sales")
+    frames("%%sql\nCREATE TRIGGER t AFTER INSERT ON city BEGIN DELETE FROM city WHERE shop IN (SELECT shop FROM sales); "
+           "END")  # fmt: skip
+    assert not any(b"rows_of" in body for body in requests)
+    assert "no such table: main.sales" in frames.fails("%%sql\nSELECT * FROM v").out
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("WITH sales AS (SELECT 7 AS n) SELECT n FROM sales", [[7]]),
+        ("WITH sales(n) AS (VALUES (7)), other AS (SELECT n FROM sales) SELECT n FROM other", [[7]]),
+        ("SELECT n FROM (WITH sales AS (SELECT 7 AS n) SELECT n FROM sales)", [[7]]),
+        ("INSERT INTO city WITH sales AS (SELECT 'z') SELECT *, '', '' FROM sales RETURNING shop", [["z"]]),
+        ("CREATE TABLE c2 AS WITH sales AS (SELECT 7 AS n) SELECT n FROM sales; SELECT n FROM c2", [[7]]),
+        ("SELECT key FROM json_each('[5]') AS sales", [[0]]),
+        ("SELECT 'FROM sales' AS text -- FROM sales", [["FROM sales"]]),
+    ],
+)
+def test_a_common_table_hides_a_frame(frames, requests, text, expected):
+    assert rows(frames, text) == expected
+    assert not any(b"rows_of" in body for body in requests)
+
+
+def test_an_inner_common_table_hides_a_frame_only_inside(frames):
+    text = "SELECT (WITH sales AS (SELECT 7 AS n) SELECT n FROM sales), n FROM sales WHERE n = 1"
+    assert rows(frames, text) == [[7, 1]]
+
+
+def test_only_the_exact_name_of_a_variable_is_a_frame_and_no_private_one(frames):
+    frames.names["_hidden"] = frames.names["sales"]
+    assert "no such table: _hidden" in frames.fails("%%sql\nSELECT * FROM _hidden").out
+    assert "no such table: Sales" in frames.fails("%%sql\nSELECT * FROM Sales").out
+    frames.names["total"] = 3
+    assert "no such table: total" in frames.fails("%%sql\nSELECT * FROM total").out
+
+
+def test_names_that_a_cell_creates_drops_or_renames_are_those_of_the_database(frames):
+    assert rows(frames, "CREATE TABLE IF NOT EXISTS sales (k); INSERT INTO sales VALUES (5); SELECT k FROM sales") == [
+        [5]
+    ]
+    assert "no such table: sales" in frames.fails("%%sql\nDROP TABLE sales; SELECT * FROM sales").out
+    frames("%%sql\nCREATE TABLE old (k)")
+    assert rows(frames, "ALTER TABLE old RENAME TO sales; SELECT count(*) FROM sales") == [[0]]
+
+
+def test_a_cell_that_undoes_changes_reads_tables_alone(frames):
+    frames("%%sql\nCREATE TABLE sales (k); INSERT INTO sales VALUES (5)")
+    frames("%%sql\nBEGIN; DROP TABLE sales")
+    assert rows(frames, "ROLLBACK; SELECT k FROM sales") == [[5]]
+
+
+# -- who wins
+
+
+def test_a_table_wins_and_a_note_says_so_once(frames):
+    frames("%%sql\nCREATE TABLE sales (k); INSERT INTO sales VALUES (5)")
+    first, second = frames("%%sql\nSELECT k FROM sales"), frames("%%sql\nSELECT k FROM sales")
+    assert first.lines == ["sales is a table of the database; the variable sales was not used."]
+    assert column(first) == column(second) == [5]
+    assert second.lines == []
+
+
+@pytest.mark.parametrize(
+    ("server", "kind"),
+    [("embedded", "TEMP TABLE sales (k)"), ("embedded", "VIEW sales AS SELECT 1 AS k"),
+     ("sqld", "VIEW sales AS SELECT 1 AS k")],
+)  # fmt: skip
+def test_temporary_tables_and_views_win(frames, kind):
+    frames(f"%%sql\nCREATE {kind}")
+    assert list(frames("%%sql\nSELECT * FROM sales").value) == ["k"]
+
+
+def test_an_uncommitted_table_wins(frames):
+    frames("%%sql\nBEGIN; CREATE TABLE sales (k)")
+    assert list(frames("%%sql\nSELECT * FROM sales").value) == ["k"]
+    frames("%%sql\nROLLBACK")
+    assert len(frames("%%sql\nSELECT * FROM sales").value) == 3
+
+
+def test_a_broken_view_of_another_table_is_no_missing_table(frames):
+    frames("%%sql\nCREATE VIEW sales AS SELECT * FROM gone")
+    assert "no such table: main.gone" in frames.fails("%%sql\nSELECT * FROM sales").out
+
+
+# -- the same values and types as from a loaded table
+
+
+@pytest.fixture
+def loaded(frames):
+    frames("%pipedb load sales --table loaded")
+    return frames
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM {}",
+        "SELECT day, at, paid FROM {}",
+        "SELECT day AS d, n FROM {} WHERE n > 10",
+        "SELECT s.*, city FROM {} AS s JOIN city USING (shop)",
+        "SELECT * FROM {} JOIN city USING (shop)",
+        "SELECT * FROM {} AS s JOIN city AS c ON s.shop = c.shop",
+        "SELECT * FROM city NATURAL JOIN {} ORDER BY n",
+        "SELECT c.* FROM city AS c JOIN {} AS s ON s.shop = c.shop ORDER BY s.n",
+        "SELECT * FROM (SELECT day, max(day), max(at) AS m, count(*) FROM {})",
+        "WITH c(a, b) AS (SELECT sum(n), day FROM {} GROUP BY 2) SELECT * FROM c",
+        "SELECT day FROM {} UNION SELECT opened FROM city",
+        "SELECT opened FROM city UNION ALL SELECT day FROM {}",
+        "SELECT (SELECT day FROM {} LIMIT 1) AS d, (SELECT max(day) FROM {}) AS m",
+        "SELECT max(day), day, date(day, '+1 day') FROM {}",
+        "SELECT typeof(shop), typeof(total), typeof(n), typeof(paid), typeof(day), typeof(at) FROM {}",
+    ],
+)
+def test_results_have_the_types_of_a_loaded_table(loaded, text):
+    expected = loaded(f"%%sql --quiet\n{text.replace('{}', 'loaded')}").value
+    assert_frame_equal(loaded(f"%%sql --quiet\n{text.replace('{}', 'sales')}").value, expected)
+
+
+CONDITIONS = [
+    "n = '2'", "n < '10'", "n IN ('1', '3')", "total = '1.5'", "total > '10'", "shop = 1", "shop < 5", "shop IN (1)",
+    "paid = '1'", "paid = TRUE", "day = '2026-07-02'", "day BETWEEN '2026-07-02' AND '2026-07-03'", "n || '' = 2",
+    "total IS NULL", "n = (SELECT '2')", "n IN (SELECT shop FROM t)", "x = 1", "x = 'a'",
+]  # fmt: skip
+
+
+def test_comparisons_mean_the_same_as_in_a_loaded_table(frames):
+    mixed = sales().assign(shop=["1", "05", "5"], x=[1, "a", None])
+    frames.names["big"] = pd.concat([mixed] * 500, ignore_index=True).assign(i=range(1500))  # two parts
+    frames.names["t"] = pd.DataFrame({"shop": ["1", "2"]})
+    frames("%pipedb load big --table loaded")
+    frames("%pipedb load t --table t")
+    for condition in CONDITIONS:
+        text = f"SELECT i FROM {{}} WHERE {condition} ORDER BY i"
+        assert rows(frames, text.format("big")) == rows(frames, text.format("loaded")), condition
+
+
+KINDS = {
+    "polars": pl.from_pandas, "arrow": pa.Table.from_pandas,
+    "record batch": pa.RecordBatch.from_pandas,
+    "arrow dtypes": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "nullable": lambda frame: frame.convert_dtypes(), "index": lambda frame: frame.set_index("shop"),
+    "no rows": lambda frame: frame.head(0), "categories": lambda frame: frame.astype({"shop": "category"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_frame_has_the_rows_of_a_load(frames, kind):
+    frames.names["f"] = KINDS[kind](sales())
+    frames("%pipedb load f --table loaded")
+    assert_frame_equal(
+        frames("%%sql --quiet\nSELECT * FROM f").value, frames("%%sql --quiet\nSELECT * FROM loaded").value
+    )
+
+
+def test_values_arrive_exactly(frames):
+    values = {
+        "i": [2**63 - 1, -(2**63), 0], "r": [0.1, 5e-324, -1.7976931348623157e308], "z": [-0.0, 1.5, float("inf")],
+        "t": ["é\0", "", None], "b": [b"\0\xff", b"", None], "o": [1, "1", b"1"], "Größe": [1, 2, 3],
+        'a "quoted" name': [None, None, None],
+    }  # fmt: skip
+    frames.names["größe"] = pd.DataFrame(values)
+    frames("%pipedb load größe --table loaded")
+    assert rows(frames, "SELECT * FROM größe EXCEPT SELECT * FROM loaded") == []
+    assert rows(frames, "SELECT count(*) FROM größe, loaded WHERE größe.i IS loaded.i") == [[3]]
+    assert_frame_equal(
+        frames("%%sql --quiet\nSELECT * FROM größe").value, frames("%%sql --quiet\nSELECT * FROM loaded").value
+    )
+
+
+def test_a_parameter_at_midnight_finds_the_days_of_a_frame(frames):
+    frames.names["day"] = pd.Timestamp("2026-07-02")
+    assert rows(frames, "SELECT n FROM sales WHERE day = :day") == [[2]]
+    assert rows(frames, "SELECT n FROM sales JOIN city USING (shop) WHERE opened = :day AND day <= :day") == [[2]]
+    assert rows(frames, "SELECT n FROM sales WHERE at = :day") == [[2]]
+    frames.names["days"] = [dt.datetime(2026, 7, 1), dt.datetime(2026, 7, 3)]
+    assert rows(frames, "SELECT n FROM sales WHERE day IN :days") == [[1], [3]]
+
+
+# -- what a load refuses
+
+
+REFUSED = {
+    "duplicate names": pd.DataFrame([[1, 2]], columns=["a", "A"]),
+    "timedelta": pd.DataFrame({"a": [dt.timedelta(1)]}),
+    "lists": pd.DataFrame({"a": [[1]]}),
+    "integers": pd.DataFrame({"a": [2**64]}),
+    "no columns": pd.DataFrame(index=[1, 2]),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_a_load_refuses_has_the_same_error(frames, requests, kind):
+    frames.names["f"] = REFUSED[kind]
+    expected = frames.fails("%pipedb load f --table f")
+    requests.clear()
+    cell = frames.fails("%%sql\nSELECT * FROM f")
+    assert cell.out == expected.out
+    assert len(requests) == 1  # the question
+
+
+def test_the_hint_for_decimals_names_the_line_of_the_load(frames):
+    frames.names["f"] = pd.DataFrame({"a": [decimal.Decimal("0.1000000000000000001")]})
+    cell = frames.fails("%%sql\nSELECT * FROM f")
+    assert "Hint: %pipedb load f --table f with an option:\n--types a=TEXT keeps" in cell.out
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [(pl.LazyFrame({"a": [1]}), ""), (pd.Series([1], name="a"), ""), ([1], "")],
+    ids=["lazy frame", "series", "list"],
+)
+def test_other_values_are_no_frames(frames, value, hint):
+    frames.names["f"] = value
+    assert "no such table: f" in frames.fails("%%sql\nSELECT * FROM f").out
