@@ -113,9 +113,7 @@ def test_a_result_of_an_earlier_cell_is_a_frame(frames):
 
 
 def test_a_function_sends_its_own_frames(frames):
-    frames(
-        "def f():\n    own = sales.head(2)\n    return get_ipython().run_line_magic('sql', 'SELECT sum(n) FROM own')"
-    )
+    frames("def f():\n    own = sales.head(2)\n    result = %sql SELECT sum(n) FROM own\n    return result")
     assert frames("f().iloc[0, 0]").value == 3
 
 
@@ -181,8 +179,7 @@ def test_a_changed_table_is_not_a_frame(frames, requests, text):
 
 def test_a_view_and_a_trigger_do_not_contain_rows(frames, requests):
     frames("%%sql\nCREATE VIEW v AS SELECT * FROM sales")
-    frames("%%sql\nCREATE TRIGGER t AFTER INSERT ON city BEGIN DELETE FROM city WHERE shop IN (SELECT shop FROM sales); "
-           "END")  # fmt: skip
+    frames("%%sql\nCREATE TRIGGER t AFTER INSERT ON city BEGIN SELECT * FROM sales; END")
     assert not any(b"rows_of" in body for body in requests)
     assert "no such table: main.sales" in frames.fails("%%sql\nSELECT * FROM v").out
 
@@ -378,7 +375,7 @@ def test_what_a_load_refuses_has_the_same_error(frames, requests, kind):
     requests.clear()
     cell = frames.fails("%%sql\nSELECT * FROM f")
     assert cell.out == expected.out
-    assert len(requests) == 1  # the question
+    assert not any(b"SELECT * FROM f" in body for body in requests)
 
 
 def test_the_hint_for_decimals_names_the_line_of_the_load(frames):
