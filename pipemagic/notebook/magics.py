@@ -290,16 +290,17 @@ class PipeMagics(Magics):
 
     def _grid(self, cell: Cell, options: SqlOptions, result: CellResult) -> ResultGrid:
         """Return the grid of the last statement, and give its outcome the rows of the first page."""
-        from pipemagic.client.arguments import values_of
         from pipemagic.explore.page_query import SelectedRows
         from pipemagic.notebook.panels.result_grid import ResultGrid
+        from pipemagic.hrana.values import decode_argument
         from pipemagic.session.cell import NO_ROWS
         from pipemagic.text import word
 
         assert result.last is not None
         connection, outcome = self.session.connection(options.on), result.outcomes[-1]
         sent = (result.last.sql or "").removesuffix(NO_ROWS)
-        rows = SelectedRows.of_result(outcome.result.cols, cell.sent(-1), sent, values_of(result.last))
+        args = {argument.name: decode_argument(argument.value) for argument in result.last.named_args or ()}
+        rows = SelectedRows.of_result(outcome.result.cols, cell.sent(-1), sent, args)
         needed = [f" --on {word(connection.name)}"] if options.on else []
         needed += [f" --params {word(options.params)}"] if options.params else []
         try:
