@@ -95,6 +95,14 @@ def literal(value: SqlValue) -> str:
     return repr(value).replace("inf", "9e999")
 
 
+def with_literals(text: str, values: Mapping[str, SqlValue]) -> str:
+    """Return SQL with the values of some parameters written as literals."""
+    return "".join(
+        literal(values[token.text]) if token.kind == "param" and token.text in values else token.text
+        for token in tokens(text)
+    )
+
+
 def quote_name(name: str) -> str:
     """Return a name of a table or column in quotes. Raise ParameterError if it is empty or contains NUL."""
     try:

@@ -290,9 +290,10 @@ class PipeMagics(Magics):
 
     def _grid(self, cell: Cell, options: SqlOptions, result: CellResult) -> ResultGrid:
         """Return the grid of the last statement, and give its outcome the rows of the first page."""
+        from pipemagic.explore.conditions import with_literals
         from pipemagic.explore.page_query import SelectedRows
-        from pipemagic.notebook.panels.result_grid import ResultGrid
         from pipemagic.hrana.values import decode_argument
+        from pipemagic.notebook.panels.result_grid import ResultGrid
         from pipemagic.session.cell import NO_ROWS
         from pipemagic.text import word
 
@@ -300,11 +301,12 @@ class PipeMagics(Magics):
         connection, outcome = self.session.connection(options.on), result.outcomes[-1]
         sent = (result.last.sql or "").removesuffix(NO_ROWS)
         args = {argument.name: decode_argument(argument.value) for argument in result.last.named_args or ()}
-        rows = SelectedRows.of_result(outcome.result.cols, cell.sent(-1), sent, args)
-        needed = [f" --on {word(connection.name)}"] if options.on else []
-        needed += [f" --params {word(options.params)}"] if options.params else []
+        unknown = {name: value for name, value in args.items() if not (options.params or name[1:] in self.user_ns)}
+        rows = SelectedRows.of_result(outcome.result.cols, with_literals(cell.statements[-1].text, unknown), sent, args)
+        repeated = {"--on": options.on, "--params": options.params, "--with": ",".join(options.with_)}
+        flags = "".join(f" {flag} {word(value)}" for flag, value in repeated.items() if value)
         try:
-            grid = ResultGrid(connection, rows, self.user_ns, timeout=options.timeout, options="".join(needed))
+            grid = ResultGrid(connection, rows, self.user_ns, timeout=options.timeout, options=flags)
         except StatementError as error:
             if result.total == 1:
                 raise

@@ -159,23 +159,22 @@ class Grid(PanelPart):
         self.rows.show([_row(page, number, cells) for number, cells in enumerate(page.rows)])
         self.hidden.set_text(self.model.hidden_columns)
 
-    def static(self) -> list[Block]:
-        """Return the content for saved notebooks."""
-        page = self.model.page
-        if page is None:
-            return []
-        query = page.query
-        headings = [escape_controls(shown.name) + MARKS[query.order_of(shown.name)] for shown in page.columns]
-        cells = [
-            [f"{query.offset + number:,}", *(value.text for value in cells)]
-            for number, cells in enumerate(page.rows, 1)
-        ]
-        filters = [*map(str, query.filters), *([query.where] if query.where else [])]
-        filters += map(escape_controls, self.model.notes)
-        kinds = [{row[place].kind for row in page.rows} - {"null"} for place in range(len(page.columns))]
-        right = [True, *(kind == {"number"} for kind in kinds)]
-        hidden = [self.model.hidden_columns] if self.model.hidden_columns else []
-        return [*filters, TableBlock(["#", *headings], cells, right), *hidden, self.model.position]
+
+def static_rows(model: GridModel) -> list[Block]:
+    """Return the page of a model for saved notebooks."""
+    page = model.page
+    if page is None:
+        return []
+    query = page.query
+    headings = [escape_controls(shown.name) + MARKS[query.order_of(shown.name)] for shown in page.columns]
+    cells = [
+        [f"{query.offset + number:,}", *(value.text for value in cells)] for number, cells in enumerate(page.rows, 1)
+    ]
+    kinds = [{row[place].kind for row in page.rows} - {"null"} for place in range(len(page.columns))]
+    right = [True, *(kind == {"number"} for kind in kinds)]
+    filters = [*map(str, query.filters), *([query.where] if query.where else []), *map(escape_controls, model.notes)]
+    hidden = [model.hidden_columns] if model.hidden_columns else []
+    return [*filters, TableBlock(["#", *headings], cells, right), *hidden, model.position]
 
 
 def _column(page: Page, shown: Column, *, offered: bool) -> dict[str, Any]:

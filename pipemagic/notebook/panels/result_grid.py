@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.notebook.panels.base import LivePanel
 from pipemagic.notebook.panels.browsed_database import BrowsedDatabase
 from pipemagic.notebook.panels.forms import button, row
-from pipemagic.notebook.panels.grid import Grid
+from pipemagic.notebook.panels.grid import Grid, static_rows
 from pipemagic.notebook.panels.grid_model import GridModel
 from pipemagic.notebook.panels.static_html import Block
 
@@ -53,7 +53,7 @@ class ResultGrid(LivePanel):
 
     def sections(self) -> Sequence[tuple[str, Sequence[Block]]]:
         """Return the first page, without a heading."""
-        return [("", self.grid.static())]
+        return [("", static_rows(self.model))]
 
     def __str__(self) -> str:
         return f"\n{super().__str__()}"  # a terminal has the prompt on the first line

@@ -14,7 +14,7 @@ from pipemagic.notebook.panels.base import NO_RESPONSE
 from pipemagic.notebook.panels.browsed_database import BrowsedDatabase
 from pipemagic.notebook.panels.components import Table, action
 from pipemagic.notebook.panels.forms import Line, button, row, show
-from pipemagic.notebook.panels.grid import Grid
+from pipemagic.notebook.panels.grid import Grid, static_rows
 from pipemagic.notebook.panels.grid_model import GridModel
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.text import escape_controls
@@ -152,7 +152,7 @@ class TableBrowser(ipywidgets.VBox):
         if model.source is None:
             return []
         if model.page is not None:
-            return [model.heading, *self.grid.static()]
+            return [model.heading, *static_rows(model)]
         if model.schema is None:
             error = model.reading.error
             return [UNREADABLE.format(model.source.name, error.message) if error else NO_RESPONSE]
