@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import takewhile, zip_longest
 
@@ -64,13 +64,18 @@ def parse_ddl(text: str, known: Mapping[str, Relation]) -> Changes:
     return {key: replace(Relation.of(name, columns), temporary=temporary)}  # CREATE TABLE ... AS SELECT has none
 
 
-def apply_ddl(text: str, known: dict[str, Relation]) -> None:
-    """Change ``known``, tables and views by names in lower case, as the statement changes the database."""
-    for name, relation in parse_ddl(text, known).items():
+def apply_ddl(text: str, known: dict[str, Relation]) -> Set[str]:
+    """Change ``known``, tables and views by names in lower case, as the statement changes the database.
+
+    Return the names that it changes.
+    """
+    changes = parse_ddl(text, known)
+    for name, relation in changes.items():
         if relation is None:
             known.pop(name, None)
         else:
             known[name] = relation
+    return changes.keys()
 
 
 def _alter(relation: Relation, rest: Sequence[Token]) -> Changes:

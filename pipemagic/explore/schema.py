@@ -14,7 +14,7 @@ from pipemagic.errors import UnknownName
 from pipemagic.sql import folded, quote
 from pipemagic.suggestions import did_you_mean
 
-RelationKind = Literal["table", "view", "virtual", "shadow", "common table", "subquery", "table function"]
+RelationKind = Literal["table", "view", "virtual", "shadow", "common table", "subquery", "table function", "DataFrame"]
 
 TypedColumns = tuple[tuple[str, str], ...]
 """Names of columns with their declared types, '' for a column without one."""
@@ -87,9 +87,10 @@ class Trigger:
 class Relation:
     """A table or view, or in the scope of a query also a common table expression or a subquery.
 
-    A 'shadow' is an internal table of a 'virtual' one. ``broken`` is the error of a view or virtual table whose columns
-    cannot be read. ``parsed`` marks a relation that is known only from the text of a statement: names and types of its
-    columns, no keys and indexes. A ``temporary`` one is visible only to the connection that created it.
+    A 'shadow' is an internal table of a 'virtual' one; a 'DataFrame' is a variable. ``broken`` is the error of a view
+    or virtual table whose columns cannot be read. ``parsed`` marks a relation that is known only from the text of a
+    statement: names and types of its columns, no keys and indexes. A ``temporary`` one is visible only to the
+    connection that created it.
     """
 
     name: str

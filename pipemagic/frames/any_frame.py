@@ -55,6 +55,25 @@ def is_frame(value: object) -> bool:
     return frame or any(_STREAM in vars(ancestor) for ancestor in kind.__mro__)
 
 
+def typed_columns(value: Any) -> list[tuple[str, str]]:
+    """Return the columns of a frame as a load names them, with their dtypes; none for a frame that has to be read."""
+    kind = type(value)
+    if _is_a(kind, "pandas", "DataFrame"):
+        from pipemagic.frames.from_pandas import holds_row_numbers
+
+        index = value.index
+        levels = (
+            () if holds_row_numbers(index) else zip(index.names, getattr(index, "dtypes", [index.dtype]), strict=True)
+        )
+        columns = [*(("index" if name is None else name, dtype) for name, dtype in levels), *value.dtypes.items()]
+    elif _is_a(kind, "polars", "DataFrame"):
+        columns = [*value.schema.items()]
+    else:
+        is_table = _is_a(kind, "pyarrow", "Table", "RecordBatch")
+        columns = [(field.name, field.type) for field in value.schema] if is_table else []
+    return [(str(name), str(dtype)) for name, dtype in columns]
+
+
 def kind_of(value: object) -> str:
     """Return the kind of a value in a sentence, with an article: ``a Polars DataFrame``, ``an int``."""
     if value is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -122,18 +122,30 @@ def tables_read(text: str) -> list[str]:
     Those with a schema and table functions are left out, and the table that it changes. A view or a trigger reads
     its tables later.
     """
-    place = place_of_with(text)
-    statement = parse(text if place is None else text[place[0] :])
-    if place is None or "VIEW" in [token.word for token in parse(text).head[1:3]]:
-        return []
-    changed = normalize(parse(statement.changed_table).tokens[-1].text) if statement.changed_table else ""
+    statement, changed = _query_in(text)
     names = [
         table.name
-        for query in queries_in(statement.text, {})
+        for query in queries_in(statement, {})
         for table in (*query.all_sources, *query.tables_after_in)
         if not (table.is_qualified or table.has_arguments or table.name.lower() in query.common)
     ]
     return [name for name in dict.fromkeys(names) if name and normalize(quote(name)) != changed]
+
+
+def readable(text: str, names: Iterable[str]) -> set[str]:
+    """Return the names of frames that a statement, perhaps an unfinished one, can read."""
+    statement, changed = _query_in(text)
+    return {name for name in names if statement and normalize(quote(name)) != changed}
+
+
+def _query_in(text: str) -> tuple[str, str]:
+    """Return the part of a statement that reads tables when it runs, or '', and the changed table, normalized."""
+    place = place_of_with(text)
+    if place is None or "VIEW" in [token.word for token in parse(text).head[1:3]]:
+        return "", ""
+    statement = parse(text[place[0] :])
+    changed = statement.changed_table
+    return statement.text, normalize(parse(changed).tokens[-1].text) if changed else ""
 
 
 def without_tables(

@@ -110,9 +110,9 @@ def place_of_with(text: str) -> tuple[int, int] | None:
     tokens = sql.parse(text).tokens
     words = [token.word for token in tokens]
     at = 0
-    if words[0] == "EXPLAIN":
+    if words[:1] == ["EXPLAIN"]:
         at = 3 if words[1:3] == ["QUERY", "PLAN"] else 1
-    elif words[0] == "CREATE" and {"TABLE", "VIEW"} & {*words[1:3]} and "AS" in words:
+    elif words[:1] == ["CREATE"] and {"TABLE", "VIEW"} & {*words[1:3]} and "AS" in words:
         at = words.index("AS") + 1
     if words[at : at + 1] == ["WITH"]:
         first = at + 2 if words[at + 1 : at + 2] == ["RECURSIVE"] else at + 1

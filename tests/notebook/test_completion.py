@@ -304,6 +304,98 @@ fr_hostile, fr_lazy, fr_other, fr_series = Hostile(), pl.LazyFrame(), DataFrame(
     assert offers(known, "%%sql --params fr_|") == []
 
 
+SALES = pd.DataFrame({"shop": ["a"], "total": [1.5], "opened on": pd.to_datetime(["2026-07-01"])})
+
+
+@pytest.fixture
+def sold(known):
+    """The shell with frames in variables: ``sales``, a private one, and one with the name of a table."""
+    known.names.update(sales=SALES, _sales=SALES, Flight=SALES, salary=3)
+    return known
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT * FROM sal|", ["sales"]),
+        ("SELECT * FROM airport JOIN sal|", ["sales"]),
+        ("SELECT * FROM airport, sal|", ["sales"]),
+        ('SELECT * FROM "sal|', ['"sales"']),
+        ("SELECT * FROM airport WHERE code IN sal|", ["sales"]),
+        ("SELECT * FROM fligh|", ["flight"]),
+        ("EXPLAIN SELECT * FROM sal|", ["sales"]),
+        ("INSERT INTO carrier SELECT * FROM sal|", ["sales"]),
+        ("CREATE TABLE new AS SELECT * FROM sal|", ["sales"]),
+        ("DELETE FROM carrier WHERE id IN (SELECT id FROM sal|)", ["sales"]),
+        ("DELETE FROM sal|", []),
+        ("UPDATE sal|", []),
+        ("INSERT INTO sal|", []),
+        ("DROP TABLE sal|", []),
+        ("SELECT * FROM main.sal|", []),
+        ("CREATE VIEW v AS SELECT * FROM sal|", []),
+        ("CREATE TRIGGER t AFTER INSERT ON flight BEGIN SELECT 1; SELECT * FROM sal|", []),
+        ("DROP TABLE IF EXISTS sales; SELECT * FROM sal|", []),
+        ("SELECT sales.| FROM sales", ["shop", "total", '"opened on"']),
+        ("SELECT sales.|", ["shop", "total", '"opened on"']),
+        ("SELECT s.to| FROM sales AS s", ["total"]),
+        ("SELECT ope| FROM sales", ['"opened on"']),
+        ("SELECT * FROM sales WHERE opene|", ['"opened on"']),
+        ("SELECT x.shop FROM (SELECT * FROM sales) AS x WHERE x.to|", ["total"]),
+        ("SELECT * FROM sales s JOIN sales AS t ON s.shop = t.sh|", ["shop = s.shop", "shop"]),
+        ("SELECT * FROM sales JOIN sales AS t USING (sho|", ["shop"]),
+        ("UPDATE sales SET opene|", []),
+        ("CREATE TABLE sales (k); SELECT sales.| FROM sales", ["k"]),
+        ("CREATE TABLE IF NOT EXISTS sales (k); SELECT sales.| FROM sales", ["k"]),
+        ("SELECT Flight.ori|", ["origin"]),
+    ],
+)  # fmt: skip
+def test_frames_are_completed_where_sql_reads(sold, sql, expected):
+    assert offers(sold, f"%%sql\n{sql}") == expected
+    assert not {"sales", "_sales"} & set(offers(sold, "%pipedb schema |"))
+
+
+def test_frames_are_described_by_their_dtypes(sold):
+    assert described(sold, "%%sql\nSELECT * FROM sal|") == {"sales": "DataFrame"}
+    text, _, moments = SALES.dtypes
+    assert described(sold, "%%sql\nSELECT sales.| FROM sales") == {
+        "shop": f"column {text}", "total": "column float64", '"opened on"': f"column {moments}",
+    }  # fmt: skip
+    sold("import polars; import pyarrow")
+    sold.names.update(
+        indexed=SALES.set_index(["shop", "total"]),
+        lettered=SALES.set_axis(["x"])[["total"]],
+        polar=sold("polars.DataFrame({'a': [1]})").value,
+        arrow=sold("pyarrow.table({'a': [1]})").value,
+    )
+    assert list(described(sold, "%%sql\nSELECT indexed.| FROM indexed")) == ["shop", "total", '"opened on"']
+    assert described(sold, "%%sql\nSELECT lettered.| FROM lettered")['"index"'] == f"column {pd.Index(['x']).dtype}"
+    assert described(sold, "%%sql\nSELECT polar.| FROM polar") == {"a": "column Int64"}
+    assert described(sold, "%%sql\nSELECT arrow.| FROM arrow") == {"a": "column int64"}
+
+
+def test_frames_that_are_switched_off_are_not_completed(sold):
+    sold('%config PipeMagic.frames = "off"')
+    assert offers(sold, "%%sql\nSELECT * FROM sal|") == []
+    assert offers(sold, "%%sql\nSELECT sales.|") == []
+    sold('%config PipeMagic.frames = "explicit"')
+    assert offers(sold, "%%sql\nSELECT * FROM sal|") == ["sales"]
+
+
+def test_completion_of_a_frame_reads_no_data(sold, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("data of a frame on Tab")
+
+    monkeypatch.setattr("pipemagic.frames.any_frame._arrow_table", refuse)
+    monkeypatch.setattr(pd.DataFrame, "__getitem__", refuse)
+    monkeypatch.setattr(pd.DataFrame, "iloc", property(refuse))
+    sold(
+        "class Stream:\n    def __arrow_c_stream__(self, requested_schema=None): raise RuntimeError\nstream = Stream()"
+    )
+    assert offers(sold, "%%sql\nSELECT * FROM stre|") == ["stream"]
+    assert offers(sold, "%%sql\nSELECT stream.| FROM stream") == []
+    assert offers(sold, "%%sql\nSELECT sales.tot| FROM sales") == ["total"]
+
+
 def test_files_that_load_reads_are_completed(known, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("sales.csv", "sales 2.parquet", "salaries.txt", ".sales.csv"):

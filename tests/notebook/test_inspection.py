@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 from waiting import until
 
@@ -91,6 +92,26 @@ def test_names_in_sql(flights):
         for head in ("%%sql\n", "%%sql -o x\n\n", "%sql ", "x = %sql --quiet ", "import this\n%sql "):
             if "\n" not in sql or head.startswith("%%"):
                 assert help_at(flights, head + sql) == expected, head + sql
+
+
+def test_names_of_frames(flights):
+    flights.names["sales"] = pd.DataFrame({"shop": ["a"], "total": [1.5]})
+    shop = flights.names["sales"].shop.dtype
+    frame = f"sales: DataFrame, 2 columns\n  shop   {shop}\n  total  float64"
+    for sql, expected in {
+        "SELECT * FROM sal|es": frame,
+        "SELECT s|.shop FROM sales s": frame.replace("2 columns", "2 columns (as s)"),
+        "SELECT shop| FROM sales": f"sales.shop: {shop}",
+        "SELECT s.tot|al FROM flights JOIN sales AS s": "sales.total: float64",
+        "WITH sales AS (SELECT 1 AS k) SELECT * FROM sal|es": "sales: common table expression, 1 column\n  k",
+        "DELETE FROM sal|es": "",
+        "CREATE VIEW v AS SELECT * FROM sal|es": "",
+    }.items():
+        assert help_at(flights, f"%%sql\n{sql}") == expected, sql
+    flights.names["flights"] = flights.names["sales"]
+    assert help_at(flights, "%%sql\nSELECT * FROM flights|") == FLIGHTS
+    flights('%config PipeMagic.frames = "off"')
+    assert help_at(flights, "%%sql\nSELECT * FROM sal|es") == ""
 
 
 def test_no_help_except_on_names(flights):

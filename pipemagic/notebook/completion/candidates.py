@@ -72,7 +72,7 @@ def matching(completions: Iterable[Completion], typed: str) -> list[Completion]:
         name = (completion.name or completion.text).lower()
         if name.startswith(lowered):
             begin.setdefault(completion.text, completion)
-        elif len(lowered) > 1 and completion.kind in ("table", "view", "column") and lowered in name:
+        elif len(lowered) > 1 and completion.kind in ("table", "view", "column", "DataFrame") and lowered in name:
             middle.setdefault(completion.text, completion)
     return [*begin.values(), *(completion for text, completion in middle.items() if text not in begin)][:MOST]
 
@@ -95,6 +95,24 @@ class KnownNames:
             return []
         connection = self.session.connections.get(self._text(on or self.session.current or ""))
         return connection.schema.tables if connection is not None else []
+
+    def relations(self, on: str | None, text: str) -> list[Relation]:
+        """Return the tables of a connection and the frames that a statement can read; a table hides a frame.
+
+        A frame has columns if the text contains its name. No data of a frame is read.
+        """
+        tables = self.tables(on)
+        if self._magics.settings.frames == "off":
+            return tables
+        from pipemagic.explore.schema import Relation
+        from pipemagic.frames.any_frame import typed_columns
+
+        hidden, words = {table.name.lower() for table in tables}, set(re.findall(r"\w+", text))
+        names = [name for name in self._frames() if name.lower() not in hidden]
+        return tables + [
+            Relation.of(name, typed_columns(self._magics.user_ns[name]) if name in words else (), "DataFrame")
+            for name in names
+        ]
 
     def columns(self, line: str, on: str | None) -> dict[str, str]:
         """Return the columns of the tables that the line names, with their types."""

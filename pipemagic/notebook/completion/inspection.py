@@ -97,7 +97,7 @@ class Inspection:
         if magic.at < start and magic.on_line:
             return self._argument(magic.line, magic.at, (), OPTIONS, args.get("--on"))
         text, at = rest + magic.body, max(magic.at - start, 0)
-        help_ = _help_on_sql(text, at, self._known.tables(args.get("--on")), full=self._full)
+        help_ = _help_on_sql(text, at, self._known.relations(args.get("--on"), text), full=self._full)
         return Variable(help_.name, args.get("--params") or "") if isinstance(help_, Variable) else help_
 
     def _of_plugin(self, magic: MagicText) -> str | Variable:

@@ -92,7 +92,7 @@ def complete_cell(magics: PipeMagics, context: CompletionContext) -> Completions
         )
     options, rest = arguments.leading_options(magic.line[: magic.at] if magic.on_line else f"{magic.line}\n", OPTIONS)
     args = arguments.given_values(options)
-    tables, parameters = names.tables(args.get("--on")), names.parameters(args)
+    tables, parameters = names.relations(args.get("--on"), rest + magic.body), names.parameters(args)
     if not magic.on_line:
         return sql.complete(rest + magic.body, magic.at - len(magic.line) - 1 + len(rest), tables, parameters)
     if rest not in ("", "-", "--"):

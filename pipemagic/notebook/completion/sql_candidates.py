@@ -144,7 +144,8 @@ class _Candidates:
     def _after_dot(self) -> Iterator[Completion]:
         source, database = self.context.owner, self.group.word(self.at - 2) in ("MAIN", "TEMP")
         if database and (source is None or source.table is None):
-            yield from map(_table, sorted(self.tables.values(), key=lambda candidate: candidate.name.lower()))
+            tables = [table for table in self.tables.values() if table.kind != "DataFrame"]
+            yield from map(_table, sorted(tables, key=lambda candidate: candidate.name.lower()))
         elif source is not None:
             for condition in self._conditions():
                 if source.label in condition:
@@ -165,6 +166,8 @@ class _Candidates:
             yield from map(_table, self.query.common.values())
         only_views = self.verb in ("DROP", "CREATE") and self.previous == "VIEW"
         tables = [table for table in self.tables.values() if not only_views or table.kind == "view"]
+        if not self.context.wants_frame:
+            tables = [table for table in tables if table.kind != "DataFrame"]
         yield from map(_table, sorted(tables, key=self._rank))
         if in_from and not self.context.quote:
             yield from _functions(table_valued=True)
@@ -218,6 +221,8 @@ class _Candidates:
         if self.verb in ("CREATE", "DROP", "ALTER", "PRAGMA") and not clause:
             yield from _all_keywords()
             return
+        if self.previous == "IN":
+            yield from self._table_names()
         yield from _columns(self._visible_columns())
         yield from self._labels()
         if self.previous == "SELECT":
@@ -294,7 +299,8 @@ def _columns(columns: Iterable[tuple[str, str]]) -> Iterator[Completion]:
 def _table(table: Relation) -> Completion:
     if not is_displayable(table.name):
         return Completion("", "table", "\0")
-    return Completion(quote_if_needed(table.name), "view" if table.kind == "view" else "table", table.name)
+    kind = table.kind if table.kind in ("view", "DataFrame") else "table"
+    return Completion(quote_if_needed(table.name), kind, table.name)
 
 
 def _functions(*, table_valued: bool) -> Iterator[Completion]:

@@ -7,7 +7,7 @@ of the statement.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -139,6 +139,13 @@ class CursorContext:
         return previous == "," and self.clause in ("FROM", "JOIN")
 
     @property
+    def wants_frame(self) -> bool:
+        """True if the name of a table comes next that the statement reads."""
+        if self.previous in ("FROM", "JOIN", ","):
+            return self.wants_table and self.group.word(self.at - 2) != "DELETE"
+        return self.previous == "IN"
+
+    @property
     def after_operand(self) -> bool:
         """True if an operand is complete, so that an operator or a clause comes next."""
         item = self.group.items[self.at - 1] if self.at else None
@@ -183,16 +190,28 @@ def name_at(text: str, at: int, tables: Iterable[Relation]) -> tuple[CursorConte
 
 
 def _context(text: str, ahead: list[Token], rest: str, tables: Iterable[Relation]) -> CursorContext:
-    by_name = {table.name.lower(): table for table in tables}
+    relations = list(tables)
+    by_name = {table.name.lower(): table for table in relations if table.kind != "DataFrame"}
+    changed: set[str] = set()
     ends = [token.start for token in ahead if token.kind == "semi"]
     for start, end in pairwise([0, *(end + 1 for end in ends)]):
-        apply_ddl(text[start:end], by_name)
+        changed |= apply_ddl(text[start:end], by_name)
     ahead = [token for token in ahead if token.kind not in _BLANK]
     statement = [token for token in ahead if not ends or token.start > ends[-1]]
     after = [token for token in _until_semicolon(rest) if token.kind not in _BLANK]
+    trigger = _trigger(ahead)
+    if not trigger and (frames := [table for table in relations if table.kind == "DataFrame"]):
+        by_name |= _frames_read(" ".join(token.text for token in [*statement, *after]), frames, changed)
     first = next((token.text for token in ahead if token.kind == "word" and token.text.lower() in _CASE_OF_CELL), "")
-    cursor = nest([*statement, *after], len(statement))
-    return CursorContext(cursor, by_name, _trigger(ahead), first.islower())
+    return CursorContext(nest([*statement, *after], len(statement)), by_name, trigger, first.islower())
+
+
+def _frames_read(statement: str, frames: Iterable[Relation], changed: Set[str]) -> dict[str, Relation]:
+    """Return the frames that a statement can read, without the names that earlier ones change."""
+    from pipemagic.session.frames import readable
+
+    named = {frame.name.lower(): frame for frame in frames if frame.name.lower() not in changed}
+    return {name: named[name] for name in readable(statement, named)}
 
 
 def _until_semicolon(rest: str) -> list[Token]:
