@@ -213,7 +213,7 @@ class Panels:
         expect(self.button("Explore airport")).to_be_visible()
         self.take(GLANCE)
         self.click(self.button("Explore airport"))
-        rows = self._panel.get_by_role("table", name="Rows of airport")
+        rows = self._panel.get_by_role("grid", name="Rows of airport")
         expect(rows).to_be_visible()
         self.take(READ)
         self.click(self.button("Sort by alt"))

@@ -42,11 +42,13 @@ class FullValue:
 class TableCell:
     """A value on a page as one line of text; ``cut`` is True if it is truncated.
 
-    ``full`` then holds the full value, or None if it was too long to be sent with the page.
+    ``full`` then holds the full value, or None if it was too long to be sent with the page. ``value`` is the value as
+    it is copied, without quotes, '' for NULL; None if it was too long.
     """
 
     text: str
     kind: Literal["null", "number", "text", "blob"]
+    value: str | None
     cut: bool = False
     full: FullValue | None = None
 
@@ -67,18 +69,18 @@ def _cell(value: SqlValue, size: int, column: Column) -> TableCell:
     """Return the cell for a value of ``size`` bytes, which may have been truncated by the server."""
     match value:
         case None:
-            return TableCell("NULL", "null")
+            return TableCell("NULL", "null", "")
         case InvalidText():
-            cut = size > BLOB_BYTES
-            full = full_value(value) if cut and size <= TEXT_BYTES else None
-            return TableCell(_bytes(value, size, " of text, not UTF-8"), "blob", cut, full)
+            cut, full = size > BLOB_BYTES, full_value(value) if size <= TEXT_BYTES else None
+            return TableCell(_bytes(value, size, " of text, not UTF-8"), "blob", full and full.text, cut, full)
         case bytes():
-            return TableCell(_bytes(value, size), "blob")
+            return TableCell(_bytes(value, size), "blob", f"x'{value.hex()}'" if size <= BLOB_BYTES else None)
         case str():
             return _text(value, column, cut=size > TEXT_BYTES)
         case float() if math.isinf(value):
-            return TableCell("Inf" if value > 0 else "-Inf", "number")
-    return TableCell(repr(value), "number")
+            shown = "Inf" if value > 0 else "-Inf"
+            return TableCell(shown, "number", shown)
+    return TableCell(repr(value), "number", repr(value))
 
 
 def _bytes(value: bytes, size: int, about: str = "") -> str:
@@ -89,10 +91,12 @@ def _bytes(value: bytes, size: int, about: str = "") -> str:
 def _text(value: str, column: Column, *, cut: bool) -> TableCell:
     """Return the cell for a text, quoted if it looks like NULL or a number or has surrounding whitespace."""
     if cut or len(value) > CELL_LENGTH:
-        return TableCell(escape_controls(value[:CELL_LENGTH]) + "…", "text", True, None if cut else full_value(value))
+        shown = escape_controls(value[:CELL_LENGTH]) + "…"
+        return TableCell(shown, "text", None if cut else value, True, None if cut else full_value(value))
     is_ambiguous = affinity(column.type) != "TEXT" and (NUMBER.fullmatch(value) or BLOB.match(value))
     quotes = not value.strip() or value != value.strip() or value.upper() == "NULL" or value[0] == "'"
-    return TableCell(f"'{escape_controls(value)}'" if quotes or is_ambiguous else escape_controls(value), "text")
+    shown = escape_controls(value)
+    return TableCell(f"'{shown}'" if quotes or is_ambiguous else shown, "text", value)
 
 
 def full_value(given: SqlValue, size: int | None = None) -> FullValue:

@@ -67,6 +67,9 @@ class Component:
     def receive(self, message: dict[str, Any]) -> None:
         self.page.evaluate("([name, message]) => components[name].receive(message)", [self.name, message])
 
+    def stop(self) -> None:
+        self.page.evaluate("(name) => components[name].stop()", self.name)
+
     @property
     def sent(self) -> list[Any]:
         """Messages sent since the last read, without those that report readiness."""
@@ -146,6 +149,84 @@ def check_pages(page: Page) -> None:
     shown.receive({"rows": []})
     expect(shown.root).to_contain_text("No rows yet.")
     print("pages", flush=True)
+
+
+def cells(page: Page, name: str, rows: list[list[dict[str, Any]]], columns: int = 2) -> Component:
+    titles = [{"title": f"c{number}", "key": f"key {number}", "note": "TEXT"} for number in range(columns)]
+    traits = {"kind": "cells", "columns": titles, "label": name, "empty": "No rows.", "first": 0, "total": -1}
+    made = Component(page, name, **traits)
+    made.receive(page_of(rows))
+    return made
+
+
+def page_of(rows: list[list[dict[str, Any]]]) -> dict[str, Any]:
+    return {"rows": [{"key": str(number), "cells": shown} for number, shown in enumerate(rows)]}
+
+
+def cell(shown: str, kind: str = "text", **more: Any) -> dict[str, Any]:
+    return {"text": shown, "kind": kind, **more}
+
+
+def check_cells(page: Page) -> None:
+    """An update of rows keeps the focus, the position and the selection; other cells are not selected."""
+    rows = [[cell(f"{row}.{column}" * 5) for column in range(20)] for row in range(60)]
+    shown = cells(page, "grid", rows, 20)
+    grid, body = shown.root.get_by_role("grid", name="grid"), shown.root.locator(".pm-scroll")
+    at = lambda row, column: grid.locator("tbody tr").nth(row).locator("td").nth(column)  # noqa: E731
+    expect(grid).to_have_attribute("aria-rowcount", "-1")
+    at(40, 10).click()
+    at(42, 12).click(modifiers=["Shift"])
+    position = body.evaluate("body => [body.scrollLeft, body.scrollTop]")
+    assert min(position) > 0
+    rows[40][10] = cell("other")
+    shown.set(total=60)
+    shown.receive(page_of(rows))
+    expect(at(40, 10)).to_have_text("other")
+    expect(at(40, 10)).to_be_focused()
+    assert body.evaluate("body => [body.scrollLeft, body.scrollTop]") == position
+    expect(grid.locator("[aria-selected=true]")).to_have_count(9)
+    expect(grid).to_have_attribute("aria-rowcount", "61")
+    shown.set(first=60)
+    shown.receive(page_of(rows[:30]))
+    expect(at(29, 10)).to_be_focused()
+    expect(grid.locator("[aria-selected=true]")).to_have_count(1)
+    expect(grid.locator("tbody tr").last).to_have_attribute("aria-rowindex", "91")
+    page.keyboard.press("PageUp")
+    shown.root.get_by_role("button", name="Sort by c12").click()
+    assert shown.sent == [{"action": "turn", "key": "-1"}, {"action": "sort", "key": "key 12"}]
+    shown.receive({"rows": []})
+    expect(shown.root.get_by_role("button", name="Sort by c12")).to_be_focused()
+    expect(shown.root).to_contain_text("No rows.")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Control+c")
+    shown.stop()
+    print("cells keep the focus, the position and the selection", flush=True)
+
+
+def check_copies(page: Page) -> None:
+    """The clipboard has values, not texts that display them, also as HTML for spreadsheets."""
+    evil = "<img src=x onerror=window.broken=1>"
+    rows = [
+        [cell("9007199254740993", "number"), cell(evil)], [cell("NULL", "null", value=""), cell("'007'", value="007")],
+        [cell("1.5", "number"), cell('"a"')], [cell("a…", value=None), cell(r"a\nb", value="a\nb")],
+    ]  # fmt: skip
+    shown = cells(page, "copies", rows)
+    shown.root.locator("tbody td").first.focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Control+c")
+    expect(shown.root.get_by_role("status")).to_have_text("4 x 2 cells copied with 1 truncated value.")
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert text == f'9007199254740993\t{evil}\n\t007\n1.5\t"""a"""\na…\t"a\nb"'
+    html = page.evaluate(
+        "navigator.clipboard.read().then(([item]) => item.getType('text/html')).then((it) => it.text())"
+    )
+    formats = [("mso-number-format" in found) for found in re.findall("<td[^>]*>", html)]
+    assert formats == [True, True, True, True, False, True, True, True], html
+    assert page.evaluate("window.broken") is None
+    shown.root.locator("tbody td").nth(7).click()
+    page.keyboard.press("Control+c")
+    assert page.evaluate("navigator.clipboard.readText()") == "a\nb"
+    print("copied cells", flush=True)
 
 
 def check_texts(page: Page) -> None:
@@ -316,6 +397,8 @@ def main(chromium: str) -> None:
             check_table,
             check_focus,
             check_pages,
+            check_cells,
+            check_copies,
             check_texts,
             check_status,
             check_secret,

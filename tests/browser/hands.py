@@ -11,6 +11,7 @@ FAR = 120
 """Presses of Tab after which an element counts as unreachable."""
 
 ACTIVE = "(element) => [element === document.activeElement, element.isConnected]"
+GRID = "(element) => element.closest('[role=grid]') !== null"
 AT_CELLS = "document.activeElement.matches('.jp-Notebook .jp-Cell.jp-mod-active')"
 PLACE = "(cells) => cells.indexOf(document.activeElement)"
 OPTIONS = r"options => options.map(option => option.text.replace(/\u00a0/g, ' '))"
@@ -156,9 +157,20 @@ class Keyboard:
         raise AssertionError(f"{value} cannot be chosen by arrow keys")
 
     def reach(self, wanted: Locator) -> None:
-        """Move the focus forward with Tab, or back with Shift+Tab."""
+        """Move the focus forward with Tab, or back with Shift+Tab; to a button in the headings of a grid by arrows."""
         expect(wanted).to_be_visible()
-        self._go("Shift+Tab" if wanted.evaluate(PASSED) else "Tab", wanted)
+        if not wanted.evaluate(GRID):
+            self._go("Shift+Tab" if wanted.evaluate(PASSED) else "Tab", wanted)
+            return
+        self.reach_grid(wanted.locator("xpath=ancestor::table"))
+        for key in ("Control+Home", "ArrowUp", "Home"):
+            self._keys.press(key)
+        self._go("ArrowRight", wanted)
+
+    def reach_grid(self, grid: Locator) -> None:
+        """Move the focus to a grid, which is one stop of Tab."""
+        stop = grid.locator("[tabindex='0']")
+        self._go("Shift+Tab" if stop.evaluate(PASSED) else "Tab", stop)
 
     def _go(self, key: str, wanted: Locator) -> None:
         """Press a key until an element has the focus; Tab wraps around at the end of the page."""

@@ -164,7 +164,7 @@ class Visitor:
         """Page, sort, filter and profile the rows of a table."""
         self.hands.select_tab(self.panel, "Explore")
         self.hands.press(self.button("Explore airport"))
-        rows = self.panel.get_by_role("table", name="Rows of airport")
+        rows = self.panel.get_by_role("grid", name="Rows of airport")
         self.expect_text("Rows 1 to 25 of 41")
         self.album.take("explored")
         self.hands.press(self.button("Next"))

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 def test_components(run):
-    assert len(run("component_pages.py")) == 10
+    assert len(run("component_pages.py")) == 12

@@ -312,11 +312,9 @@ def cell_texts(cell: Any) -> Iterator[str]:
 
 def table_actions(table: components.Table) -> Iterator[TableAction]:
     """Yield the buttons of a table, starting with its headings."""
-    for column in table.columns:
-        key = column.get("key", column["title"])
-        if column.get("sortable") and column.get("remote"):
-            yield TableAction(table, "sort", key, f"Sort by {column['title']}", column)
-        yield from _actions(table, column.get("actions", ()), key)
+    for column in table.columns if isinstance(table, components.Cells) else ():
+        yield TableAction(table, "sort", column["key"], f"Sort by {column['title']}", column)
+        yield from _actions(table, column["actions"], column["key"])
     for row in table.rows:
         for cell in row["cells"]:
             for item in [cell, *cell.get("items", ())] if isinstance(cell, dict) else ():

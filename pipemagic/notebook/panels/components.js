@@ -32,7 +32,33 @@ function copyButton(text, { label = "Copy", title, kind = "plain", key } = {}) {
   return make("button", { type: "button", class: `pm-${kind}`, "aria-label": title, "data-key": key, onclick: (event) => copy(text(), event.currentTarget) }, label);
 }
 
-// -- table
+// -- tables and grids
+
+const isObject = (value) => typeof value === "object" && value !== null;
+
+function text(value) {
+  if (!isObject(value)) return String(value ?? "");
+  return [value.text ?? "", ...(value.lines ?? []), ...(value.items ?? []).map(text)].join(" ");
+}
+
+function send(model, name, key) { if (!model.get("busy")) model.send({ action: name, key }); }
+
+function actionButtons(model, item, key) {
+  return (item.actions ?? []).map((one) => {
+    const place = `${one.key ?? key} ${one.name ?? one.label}`;
+    if (one.copy !== undefined) return copyButton(() => one.copy, { label: one.label, title: one.title, key: place });
+    return make("button", {
+      type: "button", class: `pm-${one.kind ?? "plain"}`, "aria-label": one.title, title: one.title,
+      "aria-expanded": one.expanded === undefined ? undefined : String(one.expanded), "aria-disabled": model.get("busy") ? "true" : undefined,
+      "data-key": place, onclick: () => send(model, one.name, one.key ?? key),
+    }, one.label);
+  });
+}
+
+function sortButton(column, number, sorted, onclick) {
+  const words = column.title + ({ ascending: " \u25b2", descending: " \u25bc" }[sorted] ?? "");
+  return make("button", { type: "button", class: "pm-plain pm-sort", "aria-label": `Sort by ${column.title}`, onclick, "data-key": `sort ${number}` }, words);
+}
 
 function drawTable(model, el, received) {
   const state = { page: 0, filter: "", sort: undefined, descending: false };
@@ -44,13 +70,6 @@ function drawTable(model, el, received) {
   el.replaceChildren(tools, body, pages);
   filter.addEventListener("input", () => { state.filter = filter.value.toLowerCase(); state.page = 0; update(); });
 
-  const isObject = (value) => typeof value === "object" && value !== null;
-
-  function text(value) {
-    if (!isObject(value)) return String(value ?? "");
-    return [value.text ?? "", ...(value.lines ?? []), ...(value.items ?? []).map(text)].join(" ");
-  }
-
   function visible(rows) {
     const found = state.filter ? rows.filter((row) => row.cells.some((one) => text(one).toLowerCase().includes(state.filter)) || row.group?.toLowerCase().includes(state.filter)) : rows;
     if (state.sort === undefined) return found;
@@ -60,34 +79,17 @@ function drawTable(model, el, received) {
     return [...found].sort((a, b) => order(value(a), value(b)) * (state.descending ? -1 : 1));
   }
 
-  function sortBy(number, column) {
-    if (column.remote) { send("sort", column.key ?? column.title); return; }
+  function sortBy(number) {
     if (state.sort !== number) [state.sort, state.descending] = [number, false];
     else if (!state.descending) state.descending = true;
     else [state.sort, state.descending] = [undefined, false];
     update();
   }
 
-  function send(name, key) { if (!model.get("busy")) model.send({ action: name, key }); }
-
-  function action(one, key) {
-    const place = `${one.key ?? key} ${one.name ?? one.label}`;
-    if (one.copy !== undefined) return copyButton(() => one.copy, { label: one.label, title: one.title, key: place });
-    return make("button", {
-      type: "button", class: `pm-${one.kind ?? "plain"}`, "aria-label": one.title, title: one.title,
-      "aria-expanded": one.expanded === undefined ? undefined : String(one.expanded), "aria-disabled": model.get("busy") ? "true" : undefined,
-      "data-key": place, onclick: () => send(one.name, one.key ?? key),
-    }, one.label);
-  }
-
   function heading(column, number) {
-    const sorted = column.remote ? column.sorted : state.sort === number ? (state.descending ? "descending" : "ascending") : undefined;
-    const words = column.title + ({ ascending: " \u25b2", descending: " \u25bc" }[sorted] ?? "");
-    const label = column.sortable
-      ? make("button", { type: "button", class: "pm-plain pm-sort", "aria-label": `Sort by ${column.title}`, onclick: () => sortBy(number, column), "data-key": `sort ${number}` }, words)
-      : column.title ? words : make("span", { class: "pm-unseen" }, "Actions");
-    const below = column.note || column.actions ? make("div", { class: "pm-faint" }, column.note, (column.actions ?? []).map((one) => action(one, column.key))) : undefined;
-    return make("th", { scope: "col", class: kindOf(column), "aria-sort": sorted }, label, below);
+    const sorted = state.sort === number ? (state.descending ? "descending" : "ascending") : undefined;
+    const label = column.sortable ? sortButton(column, number, sorted, () => sortBy(number)) : column.title || make("span", { class: "pm-unseen" }, "Actions");
+    return make("th", { scope: "col", class: kindOf(column), "aria-sort": sorted }, label);
   }
 
   function kindOf(column) {
@@ -100,13 +102,12 @@ function drawTable(model, el, received) {
       make("span", { class: value.kind && `pm-${value.kind}`, title: value.title }, value.text ?? ""),
       ...(value.lines ?? []).map((line) => make("div", { class: "pm-faint" }, line)),
       ...(value.items ?? []).map((item) => make("div", { class: item.class && `pm-${item.class}` }, inside(item, key))),
-      ...(value.actions ?? []).map((one) => action(one, key)),
+      ...actionButtons(model, value, key),
     ];
   }
 
   function cell(row, value, column, first) {
-    const kind = [kindOf(column), isObject(value) && value.cell && `pm-${value.cell}`].filter(Boolean).join(" ");
-    return make(first ? "th" : "td", { class: kind, scope: first ? "row" : undefined, "data-heading": text(value) && column.title }, inside(value, row.key));
+    return make(first ? "th" : "td", { class: kindOf(column), scope: first ? "row" : undefined, "data-heading": text(value) && column.title }, inside(value, row.key));
   }
 
   function update() {
@@ -130,7 +131,7 @@ function drawTable(model, el, received) {
       make("thead", {}, make("tr", {}, columns.map(heading))), make("tbody", {}, lines));
     const empty = !received.rows ? "" : rows.length ? "No row contains this text." : model.get("empty");
     const { scrollTop, scrollLeft } = body;
-    body.replaceChildren(...(received.rows && (lines.length || columns.some((one) => one.remote)) ? [table] : []), ...(lines.length || !empty ? [] : [make("p", { class: "pm-faint" }, empty)]));
+    body.replaceChildren(...(lines.length ? [table] : []), ...(lines.length || !empty ? [] : [make("p", { class: "pm-faint" }, empty)]));
     body.scrollTo(scrollLeft, scrollTop);
     const turn = (words, to, off) => make("button", { type: "button", disabled: off, "data-key": `turn ${words}`, onclick: () => { state.page = to; update(); } }, words);
     pages.replaceChildren(...(last ? [turn("Previous", state.page - 1, state.page === 0), make("span", {}, `Page ${state.page + 1} of ${last + 1}`), turn("Next", state.page + 1, state.page === last)] : []));
@@ -147,6 +148,160 @@ function drawTable(model, el, received) {
     }
   });
   return update;
+}
+
+// -- cells: a page of rows in a grid, of which a rectangle is selected and copied
+// It is one stop of the Tab key. Its cells and the buttons of its headings are reached by arrows; Enter presses the button of a cell.
+
+const FAR = Infinity;
+const STEPS = {
+  ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -FAR], End: [0, FAR],
+  "^ArrowUp": [-FAR, 0], "^ArrowDown": [FAR, 0], "^ArrowLeft": [0, -FAR], "^ArrowRight": [0, FAR], "^Home": [-FAR, -FAR], "^End": [FAR, FAR],
+};
+const NEAREST = { block: "nearest", inline: "nearest" };
+
+// A spreadsheet reads a quoted field as one cell. A single cell is copied as it is.
+function tabSeparated(lines) {
+  const field = (value) => (/^"|[\t\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  return lines.flat().length === 1 ? lines[0][0] : lines.map((line) => line.map(field).join("\t")).join("\n");
+}
+
+// Spreadsheets keep texts such as 007, and all digits of long integers, in cells with the number format for text.
+function htmlTable(lines) {
+  const style = (cell, value) => (cell.kind === "number" && !/^-?\d{16,}$/.test(value) ? "" : 'mso-number-format:"\\@"; white-space: pre-wrap');
+  const parts = (value) => value.split(/\r?\n/).flatMap((line, number) => (number ? [make("br", { style: "mso-data-placement: same-cell" }), line] : [line]));
+  return make("table", {}, lines.map((line) => make("tr", {}, line.map(([cell, value]) => make("td", { style: style(cell, value) }, parts(value)))))).outerHTML;
+}
+
+function drawCells(model, el, received) {
+  const table = make("table", { role: "grid", "aria-multiselectable": "true" });
+  const empty = make("p", { class: "pm-faint" }), status = make("div", { class: "pm-faint", role: "status" });
+  const body = make("div", { class: "pm-scroll" }, table, empty);
+  let columns = [], rows = [], first; // as drawn
+  let cursor = [0, 0], corner; // the cell that has or had the focus; the opposite corner of the selection
+  let stop, dragged; // the element with tabindex 0; the cell where the mouse was pressed
+  el.replaceChildren(body, status);
+
+  const last = (axis) => [rows, columns][axis].length - 1;
+  const within = (place) => place.map((number, axis) => Math.max(0, Math.min(number, last(axis))));
+  const cellAt = ([row, column]) => table.tBodies[0].rows[row]?.cells[column + 1];
+
+  function selected() { // the places of cells, by row
+    if (!corner) return [];
+    const [down, across] = [0, 1].map((axis) => {
+      const low = Math.min(cursor[axis], corner[axis]);
+      return Array.from({ length: Math.abs(cursor[axis] - corner[axis]) + 1 }, (_, number) => low + number);
+    });
+    return down.map((row) => across.map((column) => [row, column]));
+  }
+
+  function report(words) {
+    const lines = selected(), size = lines.flat().length;
+    status.textContent = size > 1 || (size && words !== "selected") ? `${size > 1 ? `${lines.length} x ${lines[0].length} cells` : "1 cell"} ${words}.` : "";
+  }
+
+  function select(from, to) {
+    for (const place of selected().flat()) cellAt(place)?.setAttribute("aria-selected", "false");
+    [cursor, corner] = [from, to];
+    for (const place of selected().flat()) cellAt(place).setAttribute("aria-selected", "true");
+    report("selected");
+    body.style.scrollPadding = `${table.tHead.offsetHeight}px 0 0 ${table.rows[0].cells[0].offsetWidth}px`;
+  }
+
+  function press(event) {
+    const { key, target } = event, control = event.ctrlKey || event.metaKey, cell = target.closest("td");
+    const step = STEPS[(control ? "^" : "") + key];
+    if (event.altKey) return;
+    if (key === "PageUp" || key === "PageDown") send(model, "turn", key === "PageUp" ? "-1" : "1");
+    else if (key === "Escape" && corner) select(cursor);
+    else if (key === "a" && control) select([0, 0], within([FAR, FAR]));
+    else if ((key === "Enter" || key === "F2") && target === cell) cell.querySelector("button")?.click();
+    else if (!step) return;
+    else if (cell && event.shiftKey) {
+      const to = within((corner ?? cursor).map((number, axis) => number + step[axis]));
+      select(cursor, to);
+      cellAt(to).scrollIntoView(NEAREST);
+    } else if (cell && (cursor[0] || key !== "ArrowUp")) go(within(cursor.map((number, axis) => number + step[axis])));
+    else if (cell) table.rows[0].cells[cursor[1] + 1].querySelector("button")?.focus();
+    else if (step[0] > 0) go(within([0, target.closest("th").cellIndex - 1]));
+    else {
+      const buttons = [...table.tHead.querySelectorAll("button")];
+      buttons[Math.max(0, Math.min(buttons.indexOf(target) + step[1], buttons.length - 1))].focus();
+    }
+    event.preventDefault();
+  }
+
+  function go(place) {
+    if (!rows.length) return;
+    select(place, place);
+    cellAt(place).focus();
+  }
+
+  function point(event) { // the number of a row stands for the row
+    const cell = event.target.closest("tbody :is(td, th)"), down = event.type === "mousedown";
+    dragged = down ? !event.button && cell : event.buttons === 1 && dragged;
+    if (!cell || !dragged) return;
+    const whole = dragged.matches("th"), row = cell.parentElement.sectionRowIndex, column = Math.max(0, cell.cellIndex - 1);
+    const begin = down && !(event.shiftKey && corner) ? [row, column] : cursor;
+    select(whole ? [begin[0], 0] : begin, [row, whole ? last(1) : column]);
+    if (!down) cell.scrollIntoView(NEAREST);
+    else if (!event.target.matches("button")) {
+      cellAt(cursor).focus({ preventScroll: true });
+      event.preventDefault(); // no text is selected
+    }
+  }
+
+  // The target of this event depends on the browser. It needs no permission and no secure origin.
+  function take(event) {
+    const focused = document.activeElement;
+    if (!table.contains(focused)) return;
+    if (!corner && focused.closest("td")) select(cursor, cursor);
+    if (!corner) return;
+    const lines = selected().map((line) => line.map(([row, column]) => rows[row].cells[column]).map((cell) => [cell, cell.value ?? cell.text]));
+    const cut = lines.flat().filter(([cell]) => cell.value === null).length;
+    event.clipboardData.setData("text/plain", tabSeparated(lines.map((line) => line.map(([, value]) => value))));
+    event.clipboardData.setData("text/html", htmlTable(lines));
+    event.preventDefault();
+    report(cut ? `copied with ${cut} truncated value${cut > 1 ? "s" : ""}` : "copied");
+  }
+
+  function draw(same) {
+    const active = table.contains(document.activeElement) ? document.activeElement : undefined;
+    const headings = columns.map((column, number) => make("th", { scope: "col", "aria-sort": column.sorted },
+      sortButton(column, number, column.sorted, () => send(model, "sort", column.key)), make("div", { class: "pm-faint" }, column.note, actionButtons(model, column, column.key))));
+    const line = ({ key, cells }, row) => make("tr", { "aria-rowindex": first + row + 2 }, make("th", { scope: "row" }, (first + row + 1).toLocaleString("en")),
+      cells.map((cell, column) => make("td", { tabindex: -1, class: `pm-${cell.kind}`, "aria-selected": "false", "data-key": `cell ${row} ${column}` }, cell.text, actionButtons(model, cell, key))));
+    table.replaceChildren(make("thead", {}, make("tr", { "aria-rowindex": 1 }, make("th", { scope: "col" }, "#"), headings)), make("tbody", {}, rows.map(line)));
+    for (const button of table.querySelectorAll("button")) button.tabIndex = -1;
+    select(within(cursor), rows.length ? corner && within(corner) : undefined);
+    stop = table.querySelector(`[data-key="${CSS.escape(active?.dataset.key ?? "")}"]`) ?? cellAt(cursor) ?? table.querySelector("button");
+    if (stop) stop.tabIndex = 0;
+    if (active) stop?.focus({ preventScroll: same });
+  }
+
+  table.addEventListener("keydown", press);
+  table.addEventListener("mousedown", point);
+  table.addEventListener("mouseover", point);
+  table.addEventListener("focusin", ({ target }) => {
+    stop.tabIndex = -1;
+    stop = target.closest("td") ?? target;
+    stop.tabIndex = 0;
+  });
+  document.addEventListener("copy", take, true);
+
+  const update = () => {
+    const before = [columns, first, rows];
+    [columns, rows, first] = [model.get("columns"), received.rows ?? [], model.get("first")];
+    table.ariaLabel = model.get("label");
+    table.ariaRowCount = model.get("total") < 0 ? -1 : model.get("total") + 1; // with the headings
+    table.ariaColCount = columns.length + 1;
+    table.hidden = empty.hidden = !received.rows;
+    empty.textContent = rows.length ? "" : model.get("empty");
+    const same = columns === before[0] && first === before[1];
+    if (!same) corner &&= cursor; // other cells
+    if (!same || rows !== before[2]) draw(same);
+  };
+  return Object.assign(update, { stop: () => document.removeEventListener("copy", take, true) });
 }
 
 // -- task status, texts to copy, long values, tokens
@@ -265,10 +420,13 @@ function drawEvents(model, el, received) {
       const name = [...form.classList].find((one) => one.startsWith("pm-form-"));
       model.send({ form: name, values: [...form.querySelectorAll("input, select")].map(value) });
     },
-    focusin: ({ target }) => { last = target; },
+    focusin: ({ target, relatedTarget }) => {
+      if (relatedTarget && target.closest(".pm-closable") && !relatedTarget.closest(".pm-closable")) opener = relatedTarget;
+      last = target;
+    },
     focusout: ({ target, relatedTarget }) => { if (!relatedTarget && usable(target)) last = undefined; },
   };
-  let last, opener; // what had the focus last, and when the open form was opened
+  let last, opener; // what had the focus last, and when the open form or box was opened
   const usable = (element) => element.isConnected && !element.disabled && element.offsetParent;
   const find = (element) => (element?.isConnected ? element : panel.querySelector(`[data-key="${CSS.escape(element?.dataset.key ?? "")}"]`));
   const restore = () => { // the focus that was lost with an element, or while it was disabled
@@ -278,12 +436,12 @@ function drawEvents(model, el, received) {
   };
   const observer = new MutationObserver(() => setTimeout(restore, 50));
   let panel, suppressing;
-  // Else JupyterLab handles arrows and Enter as shortcuts. It checks the attribute on the target only. Ctrl+S still saves.
+  // Else JupyterLab handles arrows and Enter as shortcuts, and Ctrl+A in grids. It checks the attribute on the target only. Ctrl+S still saves.
   const suppress = (event) => {
     suppressing?.removeAttribute("data-lm-suppress-shortcuts");
     const around = panel?.closest(".pipemagic-tabs") ?? panel;
     suppressing = around?.contains(event.target) ? event.target : undefined;
-    suppressing?.toggleAttribute("data-lm-suppress-shortcuts", event.key === "Enter" || !(event.ctrlKey || event.metaKey));
+    suppressing?.toggleAttribute("data-lm-suppress-shortcuts", event.key === "Enter" || !(event.ctrlKey || event.metaKey) || (event.key !== "s" && suppressing.closest("[role=grid]")));
   };
   // ipywidgets marks widgets when their kernel restarts, but not when it was shut down or has died.
   const manager = model.widget_manager ?? {}, kernel = manager.kernel;
@@ -330,7 +488,7 @@ function drawEvents(model, el, received) {
   });
 }
 
-const DRAWERS = { table: drawTable, status: drawStatus, copy: drawCopy, value: drawValue, secret: drawSecret, countdown: drawCountdown, events: drawEvents };
+const DRAWERS = { table: drawTable, cells: drawCells, status: drawStatus, copy: drawCopy, value: drawValue, secret: drawSecret, countdown: drawCountdown, events: drawEvents };
 
 const components = {
   render({ model, el }) {

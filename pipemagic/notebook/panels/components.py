@@ -1,4 +1,4 @@
-"""Components that ipywidgets lacks, drawn by components.js: tables, task status, tokens and events.
+"""Components that ipywidgets lacks, drawn by components.js: tables, grids, task status, tokens and events.
 
 Rows, long values and tokens are sent in messages, not in traits, so they appear in no saved notebook and no log.
 """
@@ -81,14 +81,14 @@ class Table(Component):
     """A table with actions in its rows, a filter, sorting and pages.
 
     ``columns`` are dicts: ``title``, and optionally ``kind`` (number, date, code), ``sortable``, ``extra`` (hidden in
-    narrow panels), ``note`` and ``actions`` below the title. A ``remote`` column is sorted by the action ``sort``,
-    which gets its ``key``; ``sorted`` is its current order. A row is a dict: ``key``, ``cells``, and optionally
-    ``group`` (a heading above the rows of a group) and ``current``. A cell is a text, or a dict with ``text``,
-    ``lines`` below it, ``items`` (cells one below another), ``sort`` and ``actions``. An action is
-    a dict with ``name``, ``label``, ``title`` and optionally ``key`` (by default that of the row) and ``expanded``, or
-    with ``copy``, a text. ``on_action`` maps names of actions to functions, which get the key.
+    narrow panels). A row is a dict: ``key``, ``cells``, and optionally ``group`` (a heading above the rows of a group)
+    and ``current``. A cell is a text, or a dict with ``text``, ``lines`` below it, ``items`` (cells one below another),
+    ``sort`` and ``actions``. An action is a dict with ``name``, ``label``, ``title`` and optionally ``key`` (by default
+    that of the row) and ``expanded``, or with ``copy``, a text. ``on_action`` maps names of actions to functions, which
+    get the key.
     """
 
+    kind = Unicode("table").tag(sync=True)
     columns: List[dict[str, Any]] = List().tag(sync=True)
     label = Unicode().tag(sync=True)
     empty = Unicode("No rows.").tag(sync=True)
@@ -101,7 +101,7 @@ class Table(Component):
         self.rows: list[dict[str, Any]] = []
         self.on_action = dict(on_action or {})
         self._keys: set[str] = set()
-        super().__init__(kind="table", **traits)
+        super().__init__(**traits)
 
     def show(self, rows: Sequence[dict[str, Any]]) -> None:
         """Show rows; send nothing if they have not changed."""
@@ -123,14 +123,28 @@ class Table(Component):
             self.on_action[name](key)
 
     def _offered(self) -> Any:
-        for column in self.columns:
-            key = column.get("key", column["title"])
-            if column.get("remote"):
-                yield "sort", key
-            yield from ((action["name"], action.get("key", key)) for action in column.get("actions", ()))
         for row in self.rows:
             for cell in row["cells"]:
                 yield from _actions(cell, row["key"])
+
+
+class Cells(Table):
+    """A page of rows as a grid, of which a rectangle of cells is selected and copied.
+
+    ``columns`` are dicts: ``title``, ``key``, and optionally ``sorted`` (ascending or descending), ``note`` and
+    ``actions``. A cell is a dict: ``text``, ``kind`` (text, number, null or blob), ``value`` if another text is copied,
+    None if the value is truncated, and optionally ``actions``; Enter presses the first. ``on_action`` has ``sort``,
+    which gets the key of a column, and ``turn``, which gets "-1" or "1" from the keys Page Up and Page Down.
+    """
+
+    kind = Unicode("cells").tag(sync=True)
+    first = Int(help="the number of rows before those of the page").tag(sync=True)
+    total = Int(-1, help="the number of all rows; -1 if unknown").tag(sync=True)
+
+    def _offered(self) -> Any:
+        yield from [*super()._offered(), ("turn", "-1"), ("turn", "1")]
+        for column in self.columns:
+            yield from [("sort", column["key"]), *_actions(column, column["key"])]
 
 
 def _actions(cell: Any, key: str) -> Any:
@@ -149,15 +163,13 @@ def action(name: str, label: str, title: str, **more: Any) -> dict[str, Any]:
 class Status(Component):
     """The state of a task: running, a message, or an error with its hint; and the equivalent magic."""
 
+    kind = Unicode("status").tag(sync=True)
     busy = Unicode().tag(sync=True)
     message = Unicode().tag(sync=True)
     code = Unicode().tag(sync=True)
     error = Unicode().tag(sync=True)
     hint = Unicode().tag(sync=True)
     line = Unicode().tag(sync=True)
-
-    def __init__(self) -> None:
-        super().__init__(kind="status")
 
     def update(self, task: LatestTask) -> None:
         """Show the state of a task."""
@@ -178,20 +190,17 @@ class CopyText(Component):
     With a ``button``, its label, the text is not shown.
     """
 
+    kind = Unicode("copy").tag(sync=True)
     text = Unicode().tag(sync=True)
     button = Unicode().tag(sync=True)
     label = Unicode(help="description for screen readers").tag(sync=True)
-
-    def __init__(self, **traits: Any) -> None:
-        super().__init__(kind="copy", **traits)
 
 
 class LongValue(Component):
     """A value that may be long, with a button that copies it."""
 
-    def __init__(self) -> None:
-        self.value: str | None = None
-        super().__init__(kind="value")
+    kind = Unicode("value").tag(sync=True)
+    value: str | None = None
 
     def show(self, value: str | None) -> None:
         """Show a value, or none."""
@@ -208,8 +217,7 @@ class LongValue(Component):
 class SecretText(Component):
     """A secret, held only by the pages that were open when it was sent, with buttons that show and copy it."""
 
-    def __init__(self) -> None:
-        super().__init__(kind="secret")
+    kind = Unicode("secret").tag(sync=True)
 
     def send_secret(self, secret: Secret | None) -> None:
         """Send a secret to the pages, or None to clear it."""
@@ -222,13 +230,11 @@ class Countdown(Component):
     With ``about`` the time is an estimate, and its end is not certain.
     """
 
+    kind = Unicode("countdown").tag(sync=True)
     until = Float().tag(sync=True)
     length = Float(1.0).tag(sync=True)
     about = Bool(False).tag(sync=True)
     label = Unicode().tag(sync=True)
-
-    def __init__(self, **traits: Any) -> None:
-        super().__init__(kind="countdown", **traits)
 
 
 class Events(Component):
@@ -237,6 +243,7 @@ class Events(Component):
     The page itself handles Enter and Escape in forms, which click their buttons.
     """
 
+    kind = Unicode("events").tag(sync=True)
     _esm = f"const VERSION = '{VERSION}';\n{CODE}"
     _css = (HERE / "panels.css").read_text("utf-8")
 
@@ -245,7 +252,7 @@ class Events(Component):
         self.forms: dict[str, Callable[[list[Any]], None]] = {}
         self._on_shown = on_shown
         self._pages: set[str] = set()
-        super().__init__(kind="events")
+        super().__init__()
 
     def forget(self, name: str) -> None:
         """Handle the events of a field or a form no longer."""

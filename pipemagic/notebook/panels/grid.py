@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from pipemagic.explore.page_query import OPERATORS, SIZES, Page
-from pipemagic.notebook.panels.components import CopyText, LongValue, Table, action
+from pipemagic.notebook.panels.components import Cells, CopyText, LongValue, Table, action
 from pipemagic.notebook.panels.forms import Choice, Field, Form, Line, PanelPart, button, column, row, show
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.text import escape_controls
@@ -44,8 +44,7 @@ class Grid(PanelPart):
         self.filters = self._filters()
         self.stop_button = button("Stop", self.action.stop)
         profile_column = lambda name: model.start_profile([name])  # noqa: E731
-        self.rows = Table({"sort": model.sort, "profile": profile_column, "full": self._open_full}, filter_from=1000)
-        self.rows.add_class("pm-cells")
+        self.rows = Cells({"sort": model.sort, "profile": profile_column, "full": self._open_full, "turn": self._turn})
         self.hidden, self.position = Line(class_="pm-faint"), Line()
         self.full_line, self.full_value = Line(tag="h4"), LongValue()
         self.close_full = button("Close", model.close_value, kind="link", tooltip="Close the value")
@@ -99,6 +98,12 @@ class Grid(PanelPart):
         self.size.layout.flex = "0 1 100px"
         return row(self.first, self.previous, self.next, self.last, self.size)
 
+    def _turn(self, pages: str) -> None:
+        """Turn to the next or the previous page, if there is one."""
+        turning = self.next if pages == "1" else self.previous
+        if not turning.disabled:
+            turning.click()
+
     def _open_full(self, key: str) -> None:
         number, place = map(int, key.split())
         self.model.open_value(number, place, self.close_full.focus)
@@ -130,6 +135,7 @@ class Grid(PanelPart):
             number, name, value = model.full
             self.full_line.set_text(f"{escape_controls(name)} in row {page.query.offset + number + 1:,}: {value.size}")
         self.position.set_text(model.position)
+        self.rows.total = -1 if model.total is None else model.total
         query, last = page.query, page.query.last_offset(model.total or 0)
         self.first.disabled = self.previous.disabled = not query.offset
         self.next.disabled = not page.more
@@ -153,9 +159,8 @@ class Grid(PanelPart):
         ])  # fmt: skip
         show(self.filter_list, bool(filters))
         self.rows.label = f"Rows of {escape_controls(page.relation.name)}"
-        columns = [_column(page, shown, offered=self.model.offers_more) for shown in page.columns]
-        self.rows.columns = [{"title": "#", "kind": "number"}, *columns]
-        self.rows.empty = page.empty_text
+        self.rows.columns = [_column(page, shown, offered=self.model.offers_more) for shown in page.columns]
+        self.rows.empty, self.rows.first = page.empty_text, query.offset
         self.rows.show([_row(page, number, cells) for number, cells in enumerate(page.rows)])
         self.hidden.set_text(self.model.hidden_columns)
 
@@ -183,18 +188,19 @@ def _column(page: Page, shown: Column, *, offered: bool) -> dict[str, Any]:
     note = " ".join(filter(None, [escape_controls(shown.type), generated]))
     actions = [action("profile", "Profile", f"Profile {name}")] if offered else []
     return {
-        "title": name, "key": shown.name, "sortable": True, "remote": True, "sorted": page.query.order_of(shown.name),
-        "note": note, "actions": actions,
+        "title": name, "key": shown.name, "sorted": page.query.order_of(shown.name), "note": note, "actions": actions,
     }  # fmt: skip
 
 
 def _row(page: Page, number: int, cells: Sequence[TableCell]) -> dict[str, Any]:
-    position = page.query.offset + number + 1
-    shown: list[Any] = [f"{position:,}"]
+    shown: list[dict[str, Any]] = []
     for place, cell in enumerate(cells):
-        title = f"Full value of {escape_controls(page.columns[place].name)} in row {position}"
-        full = [action("full", "full value", title, key=f"{number} {place}")] if cell.cut else []
-        shown.append({"text": cell.text, "kind": cell.kind, "cell": cell.kind, **({"actions": full} if full else {})})
+        shown.append({"text": cell.text, "kind": cell.kind})
+        if cell.value != cell.text:
+            shown[-1]["value"] = cell.value
+        if cell.cut:
+            title = f"Full value of {escape_controls(page.columns[place].name)} in row {page.query.offset + number + 1}"
+            shown[-1]["actions"] = [action("full", "full value", title, key=f"{number} {place}")]
     return {"key": str(number), "cells": shown}
 
 

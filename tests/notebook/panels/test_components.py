@@ -6,7 +6,7 @@ import ipywidgets
 import pytest
 
 from pipemagic.client.secrets import Secret
-from pipemagic.notebook.panels.components import Events, LongValue, SecretText, Table
+from pipemagic.notebook.panels.components import Cells, Events, LongValue, SecretText, Table
 
 ROWS = [
     {"key": "a", "cells": ["a", {"actions": [{"name": "use", "label": "Use"}, {"copy": "x", "label": "Copy"}]}]},
@@ -27,10 +27,10 @@ def done():
 
 @pytest.fixture
 def table(done):
-    names = ("use", "close", "sort", "never")
+    names = ("use", "close", "never")
     made = Table(
         {name: lambda key, name=name: done.append((name, key)) for name in names},
-        columns=[{"title": "Name", "sortable": True}, {"title": "Size", "key": "size", "remote": True}],
+        columns=[{"title": "Name", "sortable": True}, {"title": "Size"}],
     )
     made.show(ROWS)
     return made
@@ -68,6 +68,22 @@ def test_other_messages_do_nothing(table, done, content):
     message(table, content)
     assert done == []
     assert not any(failed)
+
+
+def test_cells_offer_their_actions_and_no_others(done):
+    offered = [("sort", "a b"), ("profile", "a b"), ("full", "0 1"), ("turn", "-1"), ("turn", "1")]
+    names = ("sort", "profile", "full", "turn")
+    profile, full = {"name": "profile", "label": "Profile"}, {"name": "full", "label": "full value", "key": "0 1"}
+    cells = Cells(
+        {name: lambda key, name=name: done.append((name, key)) for name in names},
+        columns=[{"title": "A", "key": "a b", "actions": [profile]}, {"title": "B", "key": "b"}],
+    )
+    cells.show(
+        [{"key": "0", "cells": [{"text": "1", "kind": "number"}, {"text": "…", "kind": "text", "actions": [full]}]}]
+    )
+    for name, key in (*offered, ("sort", "A"), ("profile", "b"), ("full", "0 0"), ("turn", "2")):
+        message(cells, {"action": name, "key": key})
+    assert done == offered
 
 
 def test_a_busy_table_does_nothing(table, done):

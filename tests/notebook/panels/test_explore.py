@@ -85,8 +85,8 @@ def is_quiet(panel):
 
 
 def cells(panel, label="Rows of flights"):
-    """Return the texts of a table without its first column."""
-    return [row[1:] for row in panel.rows(label)]
+    """Return the texts of a table."""
+    return panel.rows(label)
 
 
 def shown_cell(panel):
@@ -118,6 +118,11 @@ def apply_condition(panel, condition):
     panel.click("Apply")
 
 
+def copied(panel, label="Rows of flights"):
+    """Return the texts that a page copies to the clipboard; None if a value is truncated."""
+    return [[cell.get("value", cell["text"]) for cell in row["cells"]] for row in panel.table(label).rows]
+
+
 @pytest.mark.usefixtures("flights")
 def test_pages(explore):
     panel = explore()
@@ -129,10 +134,20 @@ def test_pages(explore):
         ["4", "LGA", "6.0", "'7'"],
     ]
     assert cells(panel)[9] == ["10", "LGA", "NULL", "10"]
+    assert [row[-1] for row in copied(panel)[:4]] == ["NULL", "", "x'00ff'", "7"]
+    assert copied(panel)[9] == ["10", "LGA", "", "10"]
     assert shown_cell(panel) == "%%sql\nSELECT * FROM flights\nORDER BY rowid\nLIMIT 25"
     assert not panel.can("First")
+    rows = panel.table("Rows of flights")
+    rows.click("turn", "-1")
+    rows.click("turn", "1")
+    panel.wait("Rows 26 to 50")
+    rows.click("turn", "-1")
+    panel.wait("Rows 1 to 25")
     panel.click("Last")
     panel.wait("Rows 126 to 130")
+    rows.click("turn", "1")
+    assert (rows.first, rows.total) == (125, 130)
     assert not panel.can("Next")
     panel.click("Previous")
     panel.wait("Rows 101 to 125")
@@ -285,6 +300,7 @@ def test_a_long_value_is_cut_and_shown_in_full_on_demand(explore, session):
     session.run("INSERT INTO notes VALUES (:a, :b)", {"a": "ä" * 150_000, "b": "line\n" * 20})
     panel = explore("notes")
     assert cells(panel, "Rows of notes") == [["ä" * 80 + "…", "line\\n" * 16 + "…"]]
+    assert copied(panel, "Rows of notes") == [[None, "line\n" * 20]]
     panel.click("Full value of b in row 1")
     panel.wait("b in row 1: 100 characters")
     value = grid(panel).full_value

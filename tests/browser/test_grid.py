@@ -1,0 +1,23 @@
+"""Select and copy cells of a grid in JupyterLab; the script runs in a shared process (see host.py)."""
+
+from __future__ import annotations
+
+import pytest
+from client_packages import CannotInstall, install_npm
+from conftest import HERE
+
+
+@pytest.fixture(scope="session")
+def axe(request, require_real):
+    """The script of axe-core, which checks the accessibility of a page."""
+    try:
+        folder = install_npm(request.config.cache.mkdir("browser-packages"), HERE)
+    except CannotInstall as reason:
+        require_real(f"axe-core cannot be installed: {reason}")
+        raise
+    return folder / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.mark.parametrize(("how", "look"), [("mouse", "light"), ("keyboard", "dark"), ("keyboard", "narrow")])
+def test_cells_are_selected_and_copied(run, tmp_path, axe, how, look):
+    assert len(run("grid.py", tmp_path, axe, how, look)) == 4
