@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from client_packages import CannotInstall, install_npm
-from conftest import HERE
 
 
 @pytest.fixture(scope="session")
 def axe(request, require_real):
     """The script of axe-core, which checks the accessibility of a page."""
     try:
-        folder = install_npm(request.config.cache.mkdir("browser-packages"), HERE)
+        folder = install_npm(request.config.cache.mkdir("browser-packages"), Path(__file__).parent)
     except CannotInstall as reason:
         require_real(f"axe-core cannot be installed: {reason}")
         raise
