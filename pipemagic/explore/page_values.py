@@ -72,7 +72,7 @@ def _cell(value: SqlValue, size: int, column: Column) -> TableCell:
             return TableCell("NULL", "null", "")
         case InvalidText():
             cut, full = size > BLOB_BYTES, full_value(value) if size <= TEXT_BYTES else None
-            return TableCell(_bytes(value, size, " of text, not UTF-8"), "blob", full and full.text, cut, full)
+            return TableCell(_bytes(value, size, " of text, not UTF-8"), "blob", full.text if full else None, cut, full)
         case bytes():
             return TableCell(_bytes(value, size), "blob", f"x'{value.hex()}'" if size <= BLOB_BYTES else None)
         case str():

@@ -32,9 +32,9 @@ def test_tables_and_rows(details):
     assert [row[:2] for row in panel.rows("Tables of main")] == [["seen", "view"], [HOSTILE, "table"], ["t", "table"]]
     panel.click("Explore t")
     panel.wait("Rows 1 to 3 of 3")
-    assert panel.rows("Rows of t")[0] == ["1", "9007199254740993", "x", "x'00ff' (2 bytes)"]
+    assert panel.rows("Rows of t")[0] == ["9007199254740993", "x", "x'00ff' (2 bytes)"]
     panel.click("Sort by a")
-    until(lambda: panel.rows("Rows of t")[0][1] == "NULL")
+    until(lambda: panel.rows("Rows of t")[0][0] == "NULL")
     assert not {"Export ...", "Profile all columns", "Profile a"} & set(panel.buttons)
     assert "%%sql" not in panel.words
     panel.click("All tables")
