@@ -57,10 +57,10 @@ class LivePanel(Displayable, PanelPart):
         """Start following changes: the panel is displayed, or its tab is selected."""
         if self.mounted:
             return
-        self.mounted = True
         if not self.children:
             self.fill()
             self.listen_to(self)
+        self.mounted = True  # from now on tasks that end update the widgets
         self.start_following()
         self.changed()
 

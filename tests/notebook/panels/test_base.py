@@ -123,6 +123,18 @@ def test_a_panel_that_cannot_be_sent_delays_no_other(page, counter, unconnected,
     assert "number 3" in PanelPage(other).words
 
 
+def test_a_task_that_ends_before_the_widgets_exist_updates_none(unconnected, caplog):
+    class Early(Counter):
+        def build(self):
+            self.changed()
+            return super().build()
+
+    panel = Early(state_of(unconnected))
+    panel.mount()
+    assert panel.updates == 1
+    assert caplog.text == ""
+
+
 def test_many_threads_update_one_panel(page, counter):
     busy, failed = threading.Lock(), []
     update = counter.update
