@@ -151,26 +151,25 @@ function drawTable(model, el, received) {
 }
 
 // -- cells: a page of rows in a grid, of which a rectangle is selected and copied
-// It is one stop of the Tab key. Its cells and the buttons of its headings are reached by arrows; Enter presses the button of a cell.
+// It is one stop of the Tab key. Arrows reach its cells and the buttons of its headings; Enter presses the button of a cell.
 
-const FAR = Infinity;
-const STEPS = {
+const FAR = Infinity, NEAREST = { block: "nearest", inline: "nearest" };
+const STEPS = { // "^": with Ctrl or Cmd
   ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -FAR], End: [0, FAR],
   "^ArrowUp": [-FAR, 0], "^ArrowDown": [FAR, 0], "^ArrowLeft": [0, -FAR], "^ArrowRight": [0, FAR], "^Home": [-FAR, -FAR], "^End": [FAR, FAR],
 };
-const NEAREST = { block: "nearest", inline: "nearest" };
 
 // A spreadsheet reads a quoted field as one cell. A single cell is copied as it is.
 function tabSeparated(lines) {
   const field = (value) => (/^"|[\t\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
-  return lines.flat().length === 1 ? lines[0][0] : lines.map((line) => line.map(field).join("\t")).join("\n");
+  return lines.flat().length === 1 ? lines[0][0].value : lines.map((line) => line.map(({ value }) => field(value)).join("\t")).join("\n");
 }
 
 // Spreadsheets keep texts such as 007, and all digits of long integers, in cells with the number format for text.
 function htmlTable(lines) {
-  const style = (cell, value) => (cell.kind === "number" && !/^-?\d{16,}$/.test(value) ? "" : 'mso-number-format:"\\@"; white-space: pre-wrap');
+  const style = ({ kind, value }) => (kind === "number" && !/^-?\d{16,}$/.test(value) ? "" : 'mso-number-format:"\\@"; white-space: pre-wrap');
   const parts = (value) => value.split(/\r?\n/).flatMap((line, number) => (number ? [make("br", { style: "mso-data-placement: same-cell" }), line] : [line]));
-  return make("table", {}, lines.map((line) => make("tr", {}, line.map(([cell, value]) => make("td", { style: style(cell, value) }, parts(value)))))).outerHTML;
+  return make("table", {}, lines.map((line) => make("tr", {}, line.map((cell) => make("td", { style: style(cell) }, parts(cell.value)))))).outerHTML;
 }
 
 function drawCells(model, el, received) {
@@ -179,25 +178,24 @@ function drawCells(model, el, received) {
   const body = make("div", { class: "pm-scroll" }, table, empty);
   let columns = [], rows = [], first; // as drawn
   let cursor = [0, 0], corner; // the cell that has or had the focus; the opposite corner of the selection
-  let stop, dragged; // the element with tabindex 0; the cell where the mouse was pressed
+  let stop, pressed; // the element with tabindex 0; the cell where the mouse was pressed
   el.replaceChildren(body, status);
 
-  const last = (axis) => [rows, columns][axis].length - 1;
-  const within = (place) => place.map((number, axis) => Math.max(0, Math.min(number, last(axis))));
+  const within = (place) => place.map((number, axis) => Math.max(0, Math.min(number, [rows, columns][axis].length - 1)));
   const cellAt = ([row, column]) => table.tBodies[0].rows[row]?.cells[column + 1];
 
   function selected() { // the places of cells, by row
     if (!corner) return [];
-    const [down, across] = [0, 1].map((axis) => {
-      const low = Math.min(cursor[axis], corner[axis]);
-      return Array.from({ length: Math.abs(cursor[axis] - corner[axis]) + 1 }, (_, number) => low + number);
+    const [down, across] = cursor.map((from, axis) => {
+      const low = Math.min(from, corner[axis]);
+      return Array.from({ length: Math.abs(from - corner[axis]) + 1 }, (_, number) => low + number);
     });
     return down.map((row) => across.map((column) => [row, column]));
   }
 
   function report(words) {
-    const lines = selected(), size = lines.flat().length;
-    status.textContent = size > 1 || (size && words !== "selected") ? `${size > 1 ? `${lines.length} x ${lines[0].length} cells` : "1 cell"} ${words}.` : "";
+    const lines = selected(), one = lines.flat().length === 1;
+    status.textContent = lines.length && !(one && words === "selected") ? `${one ? "1 cell" : `${lines.length} x ${lines[0].length} cells`} ${words}.` : "";
   }
 
   function select(from, to) {
@@ -205,30 +203,7 @@ function drawCells(model, el, received) {
     [cursor, corner] = [from, to];
     for (const place of selected().flat()) cellAt(place).setAttribute("aria-selected", "true");
     report("selected");
-    body.style.scrollPadding = `${table.tHead.offsetHeight}px 0 0 ${table.rows[0].cells[0].offsetWidth}px`;
-  }
-
-  function press(event) {
-    const { key, target } = event, control = event.ctrlKey || event.metaKey, cell = target.closest("td");
-    const step = STEPS[(control ? "^" : "") + key];
-    if (event.altKey) return;
-    if (key === "PageUp" || key === "PageDown") send(model, "turn", key === "PageUp" ? "-1" : "1");
-    else if (key === "Escape" && corner) select(cursor);
-    else if (key === "a" && control) select([0, 0], within([FAR, FAR]));
-    else if ((key === "Enter" || key === "F2") && target === cell) cell.querySelector("button")?.click();
-    else if (!step) return;
-    else if (cell && event.shiftKey) {
-      const to = within((corner ?? cursor).map((number, axis) => number + step[axis]));
-      select(cursor, to);
-      cellAt(to).scrollIntoView(NEAREST);
-    } else if (cell && (cursor[0] || key !== "ArrowUp")) go(within(cursor.map((number, axis) => number + step[axis])));
-    else if (cell) table.rows[0].cells[cursor[1] + 1].querySelector("button")?.focus();
-    else if (step[0] > 0) go(within([0, target.closest("th").cellIndex - 1]));
-    else {
-      const buttons = [...table.tHead.querySelectorAll("button")];
-      buttons[Math.max(0, Math.min(buttons.indexOf(target) + step[1], buttons.length - 1))].focus();
-    }
-    event.preventDefault();
+    body.style.scrollPadding = `${table.tHead.offsetHeight}px 0 0 ${table.rows[0].cells[0].offsetWidth}px`; // what covers cells
   }
 
   function go(place) {
@@ -237,13 +212,35 @@ function drawCells(model, el, received) {
     cellAt(place).focus();
   }
 
+  function press(event) {
+    const { key, target } = event, control = event.ctrlKey || event.metaKey, cell = target.closest("td");
+    const step = STEPS[(control ? "^" : "") + key], from = cell ? (event.shiftKey && corner) || cursor : [-1, target.closest("th").cellIndex - 1];
+    const to = step && within(from.map((number, axis) => number + step[axis]));
+    if (event.altKey) return;
+    if (key === "PageUp" || key === "PageDown") send(model, "turn", key === "PageUp" ? "-1" : "1");
+    else if (key === "Escape" && corner) select(cursor);
+    else if (key === "a" && control) select([0, 0], within([FAR, FAR]));
+    else if ((key === "Enter" || key === "F2") && target === cell) cell.querySelector("button")?.click();
+    else if (!step) return;
+    else if (cell && event.shiftKey) {
+      select(cursor, to);
+      cellAt(to).scrollIntoView(NEAREST);
+    } else if (cell && key === "ArrowUp" && !cursor[0]) table.rows[0].cells[cursor[1] + 1].querySelector("button").focus();
+    else if (cell || step[0] > 0) go(to);
+    else {
+      const buttons = [...table.tHead.querySelectorAll("button")];
+      buttons[Math.max(0, Math.min(buttons.indexOf(target) + step[1], buttons.length - 1))].focus();
+    }
+    event.preventDefault();
+  }
+
   function point(event) { // the number of a row stands for the row
     const cell = event.target.closest("tbody :is(td, th)"), down = event.type === "mousedown";
-    dragged = down ? !event.button && cell : event.buttons === 1 && dragged;
-    if (!cell || !dragged) return;
-    const whole = dragged.matches("th"), row = cell.parentElement.sectionRowIndex, column = Math.max(0, cell.cellIndex - 1);
-    const begin = down && !(event.shiftKey && corner) ? [row, column] : cursor;
-    select(whole ? [begin[0], 0] : begin, [row, whole ? last(1) : column]);
+    pressed = down ? !event.button && cell : event.buttons === 1 && pressed;
+    if (!cell || !pressed) return;
+    const whole = pressed.matches("th"), place = [cell.parentElement.sectionRowIndex, Math.max(0, cell.cellIndex - 1)];
+    const begin = down && !(event.shiftKey && corner) ? place : cursor;
+    select(whole ? [begin[0], 0] : begin, whole ? within([place[0], FAR]) : place);
     if (!down) cell.scrollIntoView(NEAREST);
     else if (!event.target.matches("button")) {
       cellAt(cursor).focus({ preventScroll: true });
@@ -251,17 +248,18 @@ function drawCells(model, el, received) {
     }
   }
 
-  // The target of this event depends on the browser. It needs no permission and no secure origin.
+  // The events need no permission and no secure origin. Their target depends on the browser; Safari copies without selected text only after "beforecopy".
   function take(event) {
     const focused = document.activeElement;
     if (!table.contains(focused)) return;
     if (!corner && focused.closest("td")) select(cursor, cursor);
     if (!corner) return;
-    const lines = selected().map((line) => line.map(([row, column]) => rows[row].cells[column]).map((cell) => [cell, cell.value ?? cell.text]));
-    const cut = lines.flat().filter(([cell]) => cell.value === null).length;
-    event.clipboardData.setData("text/plain", tabSeparated(lines.map((line) => line.map(([, value]) => value))));
-    event.clipboardData.setData("text/html", htmlTable(lines));
     event.preventDefault();
+    if (event.type === "beforecopy") return;
+    const lines = selected().map((line) => line.map(([row, column]) => rows[row].cells[column]).map((cell) => ({ ...cell, cut: cell.value === null, value: cell.value ?? cell.text })));
+    const cut = lines.flat().filter((cell) => cell.cut).length;
+    event.clipboardData.setData("text/plain", tabSeparated(lines));
+    event.clipboardData.setData("text/html", htmlTable(lines));
     report(cut ? `copied with ${cut} truncated value${cut > 1 ? "s" : ""}` : "copied");
   }
 
@@ -273,35 +271,32 @@ function drawCells(model, el, received) {
       cells.map((cell, column) => make("td", { tabindex: -1, class: `pm-${cell.kind}`, "aria-selected": "false", "data-key": `cell ${row} ${column}` }, cell.text, actionButtons(model, cell, key))));
     table.replaceChildren(make("thead", {}, make("tr", { "aria-rowindex": 1 }, make("th", { scope: "col" }, "#"), headings)), make("tbody", {}, rows.map(line)));
     for (const button of table.querySelectorAll("button")) button.tabIndex = -1;
+    if (!same) corner &&= cursor; // the others were other cells
     select(within(cursor), rows.length ? corner && within(corner) : undefined);
     stop = table.querySelector(`[data-key="${CSS.escape(active?.dataset.key ?? "")}"]`) ?? cellAt(cursor) ?? table.querySelector("button");
     if (stop) stop.tabIndex = 0;
+    if (!same && !active?.closest("td")) body.scrollTop = 0;
     if (active) stop?.focus({ preventScroll: same });
   }
 
   table.addEventListener("keydown", press);
-  table.addEventListener("mousedown", point);
-  table.addEventListener("mouseover", point);
+  for (const name of ["mousedown", "mouseover"]) table.addEventListener(name, point);
   table.addEventListener("focusin", ({ target }) => {
     stop.tabIndex = -1;
     stop = target.closest("td") ?? target;
     stop.tabIndex = 0;
   });
-  document.addEventListener("copy", take, true);
+  for (const name of ["beforecopy", "copy"]) document.addEventListener(name, take, true);
 
   const update = () => {
-    const before = [columns, first, rows];
-    [columns, rows, first] = [model.get("columns"), received.rows ?? [], model.get("first")];
-    table.ariaLabel = model.get("label");
-    table.ariaRowCount = model.get("total") < 0 ? -1 : model.get("total") + 1; // with the headings
-    table.ariaColCount = columns.length + 1;
-    table.hidden = empty.hidden = !received.rows;
-    empty.textContent = rows.length ? "" : model.get("empty");
-    const same = columns === before[0] && first === before[1];
-    if (!same) corner &&= cursor; // other cells
-    if (!same || rows !== before[2]) draw(same);
+    const [label, total, now] = [model.get("label"), model.get("total"), [model.get("columns"), model.get("first"), received.rows ?? []]];
+    const changed = now.map((part, number) => part !== [columns, first, rows][number]);
+    [columns, first, rows] = now;
+    Object.assign(table, { hidden: !received.rows, ariaLabel: label, ariaColCount: columns.length + 1, ariaRowCount: total < 0 ? -1 : total + 1 }); // with the headings
+    empty.textContent = received.rows && !rows.length ? model.get("empty") : "";
+    if (changed.includes(true)) draw(!changed[0] && !changed[1]);
   };
-  return Object.assign(update, { stop: () => document.removeEventListener("copy", take, true) });
+  return Object.assign(update, { stop: () => ["beforecopy", "copy"].forEach((name) => document.removeEventListener(name, take, true)) });
 }
 
 // -- task status, texts to copy, long values, tokens
@@ -441,7 +436,7 @@ function drawEvents(model, el, received) {
     suppressing?.removeAttribute("data-lm-suppress-shortcuts");
     const around = panel?.closest(".pipemagic-tabs") ?? panel;
     suppressing = around?.contains(event.target) ? event.target : undefined;
-    suppressing?.toggleAttribute("data-lm-suppress-shortcuts", event.key === "Enter" || !(event.ctrlKey || event.metaKey) || (event.key !== "s" && suppressing.closest("[role=grid]")));
+    suppressing?.toggleAttribute("data-lm-suppress-shortcuts", event.key === "Enter" || !(event.ctrlKey || event.metaKey) || (suppressing.closest("[role=grid]") && /^(a|Home|End|Arrow.*)$/.test(event.key)));
   };
   // ipywidgets marks widgets when their kernel restarts, but not when it was shut down or has died.
   const manager = model.widget_manager ?? {}, kernel = manager.kernel;
