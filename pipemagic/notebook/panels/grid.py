@@ -41,7 +41,7 @@ class Grid(PanelPart):
         self.tools = (self.export_rows, self.profile_all)
         self.profiles = Profiles(model)
         self.note, self.note_lines = Line(UNCOMMITTED, class_="pm-faint"), Line(class_="pm-faint")
-        self.filters = self._filters()
+        self.filter_list = Table({"remove": self._remove_filter}, label="Filters", columns=[{"title": "Filters"}])
         self.stop_button = button("Stop", self.action.stop)
         profile_column = lambda name: model.start_profile([name])  # noqa: E731
         self.rows = Cells({"sort": model.sort, "profile": profile_column, "full": self._open_full, "turn": self._turn})
@@ -51,14 +51,16 @@ class Grid(PanelPart):
         head = row(self.full_line, self.close_full.add_class("pm-cancel"), class_="pm-head")
         self.full_box = column(head, self.full_value, class_="pm-box").add_class("pm-closable")
         self.cell = CopyText(label="the cell")
-        self.below = column(self.rows, self.hidden, self.position, self._pager(), self.full_box, self.cell)
+        self.page_box = column(
+            self.filter_list, self.note_lines, self.rows, self.hidden, self.position, self._pager(), self._filters()
+        )
         status = row(self.status, self.stop_button)
-        self.children = [self.note, self.export, self.profiles, self.filters, self.note_lines, status, self.below]
+        self.children = [self.note, self.export, self.profiles, self.page_box, status, self.full_box, self.cell]
 
     # -- widgets that change the query
 
     def _filters(self) -> ipywidgets.VBox:
-        """Return the forms that add a filter or a condition in SQL, and the list of those in use."""
+        """Return the forms that add a filter or a condition in SQL."""
         model = self.model
         self.filter_column = Field("Column", Choice())
         self.operator = Field("Comparison", ipywidgets.Dropdown(options=OPERATORS))
@@ -67,8 +69,7 @@ class Grid(PanelPart):
         fields = [self.filter_column, self.operator, self.value]
         add = Form(self, "", fields, "Add filter", self._add_filter, kind="")
         apply = Form(self, "", [self.where], "Apply", lambda: model.set_condition(self.where.text), kind="")
-        self.filter_list = Table({"remove": self._remove_filter}, label="Filters", columns=[{"title": "Filters"}])
-        return column(column(add, apply), self.filter_list)
+        return column(add, apply)
 
     def _add_filter(self) -> None:
         if self.filter_column.widget.value is not None:
@@ -118,13 +119,13 @@ class Grid(PanelPart):
         show(self.note, model.uncommitted)
         self.status.update(self.action)
         show(self.stop_button, self.busy)
-        show(self.filters, page is not None)
         self.note_lines.set_text("" if page is None else "\n".join(map(escape_controls, model.notes)))
-        show(self.below, page is not None)
+        show(self.page_box, page is not None)
         self.export.update()
         self.profiles.update()
         show(self.full_box, model.full is not None)
         self.full_value.show(None if model.full is None else model.full[2].text)
+        self.cell.text = model.cell
         if page is None:
             self._drawn = None
             return
@@ -141,7 +142,6 @@ class Grid(PanelPart):
         self.next.disabled = not page.more
         self.last.disabled = model.total is None or query.offset == last or (bool(page.rows) and query.offset >= last)
         self.size.widget.value = model.query.size
-        self.cell.text = model.cell
 
     def _draw(self, before: Page | None, page: Page) -> None:
         """Show the rows and the filters of a page, and clear what was typed if it is part of the page."""
