@@ -34,9 +34,8 @@ def statement(sql: str, args: Arguments = None) -> Stmt:
 
 
 def values_of(stmt: Stmt) -> dict[str, SqlValue]:
-    """Return the values of the named arguments of a statement, by their names, without the rows of frames."""
-    args = [argument for argument in stmt.named_args or () if not argument.name.startswith(ROWS_OF)]
-    return {argument.name: decode_argument(argument.value) for argument in args}
+    """Return the values of the named arguments of a statement, by their names."""
+    return {argument.name: decode_argument(argument.value) for argument in stmt.named_args or ()}
 
 
 def wire(value: Any, name: str = "") -> Value:

@@ -50,9 +50,6 @@ _log = logging.getLogger(__name__)
 _MAYBE_JUPYSQL = re.compile(r"-|\S+\s*\Z|.*://|\w+\s*=\s*<<")
 """Matches every first line with JupySQL syntax: options, a connection, an address, ``name = <<``."""
 
-READS_TABLES = re.compile(r"\b(?:FROM|JOIN|IN)\b", re.IGNORECASE)
-"""Matches every text that reads a table."""
-
 _MAYBE_VARIABLE = re.compile(r"\s*(?:[{:@$;]|--|/\*)")
 """Matches the beginning of each text that is only a variable, perhaps with comments; few other texts match."""
 
@@ -221,7 +218,7 @@ class PipeMagics(Magics):
 
     def _read(self, options: SqlOptions, text: str, variables: Mapping[str, Any]) -> _Read:
         """Read the SQL of a cell with the values of its parameters, and the snippet to save."""
-        from pipemagic.session.cell import parse_cell  # loaded with the session
+        from pipemagic.session.cell import READS_TABLES, parse_cell  # loaded with the session
 
         values = variables if options.params is None else parameter_values(options.params, variables)
         source, bound, name = options.file or "", False, ""

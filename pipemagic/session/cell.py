@@ -19,7 +19,6 @@ from pipemagic.session.parameters import HAS_PARAMETERS, Dates, bind
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.source_map import Edit, Segment, SourceMap, SourcePosition, SourceText
 from pipemagic.sql import ParsedStatement, Token
-from pipemagic.text import word
 
 _SHORT = 4096
 """The maximum length in characters of texts with cached statements."""
@@ -27,22 +26,18 @@ _SHORT = 4096
 NO_ROWS = " LIMIT 0"
 """The end of a statement of `Cell.without_rows`."""
 
+READS_TABLES = re.compile(r"\b(?:FROM|JOIN|IN)\b", re.IGNORECASE)
+"""Matches every statement that reads a table."""
+
 _NAME = re.compile(r"--[ \t]*name[ \t]*:[ \t]*(\w+)\s*")
 
 
 class FramePolicy(NamedTuple):
     """Whether the rows of frames may be sent: to this machine, ``anywhere``; ``on`` is the named connection, if any."""
 
-    automatic: bool = False
-    anywhere: bool = False
+    automatic: bool
+    anywhere: bool
     on: str | None = None
-
-    def load_line(self, name: str) -> str:
-        """Return the line that loads a frame."""
-        return f"%pipedb load {name} --table {name}{f' --on {word(self.on)}' if self.on else ''}"
-
-
-NO_FRAMES = FramePolicy()
 
 
 class Scope(NamedTuple):
@@ -63,9 +58,9 @@ class Cell:
     types and replaces them (`pipemagic.session.date_parameters`). ``snippets`` are all saved SELECTs, for
     hints.
 
-    ``frames`` are the frames that each statement may read, by their names in the notebook; the connection asks for
-    tables of these names and replaces the others by their rows (`pipemagic.session.frames`) as ``frame_policy`` allows,
-    and adds the ``scopes`` of these statements.
+    ``frames`` are the frames that each statement may read, by their names in the notebook. The connection asks for
+    tables of these names; if the ``frame_policy`` allows it, it adds the rows of the others as arguments, and the
+    ``scopes`` of the statements (`pipemagic.session.frames`).
     """
 
     text: str
@@ -78,7 +73,7 @@ class Cell:
     dates: tuple[Dates, ...] = ()
     snippets: Snippets | None = field(default=None, repr=False, compare=False)
     frames: tuple[Mapping[str, object], ...] = field(default=(), repr=False)
-    frame_policy: FramePolicy = field(default=NO_FRAMES, repr=False)
+    frame_policy: FramePolicy | None = field(default=None, repr=False)
     scopes: tuple[Scope | None, ...] = field(default=(), repr=False)
 
     def without_first(self) -> Cell:
@@ -106,7 +101,7 @@ class Cell:
 
     def without_rows(self) -> Cell:
         """Return the cell with its last query as a subquery that returns its columns and no rows."""
-        *others, last = self.source_maps or _as_written(self.statements, SourceText(self.text, self.source))
+        *others, last = self.all_source_maps
         end = len(last.text)
         last = last.edited([Edit(0, 0, "SELECT * FROM (\n"), Edit(end, end, f"\n){NO_ROWS}")])
         stmt = msgspec.structs.replace(self.stmts[-1], sql=last.text)

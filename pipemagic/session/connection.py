@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -89,7 +89,7 @@ class Connection:
     _last_end: End = field(default=End.NONE, repr=False)  # of the last transaction
     _settings: ConnectionSettings = field(default_factory=ConnectionSettings, repr=False)
     _row_counts: RowCounts = field(default_factory=RowCounts, repr=False)
-    _frame_state: frames.FrameState = field(default_factory=frames.FrameState, repr=False)
+    _noted_tables: set[str] = field(default_factory=set, repr=False)  # those with the name of a frame
     _reopened_before: int = field(default=0, repr=False)  # of the streams of `stream`, those that were noted
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it at the same time
 
@@ -483,33 +483,26 @@ class Connection:
         Its frames have no rows. With ``committed`` it is for a request outside of the stream, which sees only committed
         tables.
         """
-        send = partial(self.request, committed=committed)
-        if self._may_send_frames(cell):
-            cell, _ = frames.without_tables(cell, send, self._frame_state)
-        cell = date_parameters.with_dates(cell, send, self.statements)
-        return frames.with_rows(cell, bool, empty=True)[0] if self._may_send_frames(cell) else cell
+        return self._with_arguments(cell, partial(self.request, committed=committed), self.statements, empty=True)[0]
 
-    def _may_send_frames(self, cell: Cell) -> bool:
-        policy = cell.frame_policy
-        return bool(cell.frames) and (policy.anywhere or (policy.automatic and self.database.endpoint.loopback))
-
-    def _with_arguments(self, cell: Cell, stream: ClientStream, before: TransactionContent) -> tuple[Cell, list[str]]:
+    def _with_arguments(
+        self, cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], earlier: Sequence[TransactionStatement],
+        *, in_transaction: bool = False, empty: bool = False,
+    ) -> tuple[Cell, list[str]]:  # fmt: skip
         """Return a cell with its dates and its frames as they are sent, and lines on the frames."""
         lines: list[str] = []
-        if self._may_send_frames(cell):
-            cell, lines = frames.without_tables(cell, stream.send, self._frame_state)
+        if frames.may_send(cell, self.database.endpoint):
+            cell, lines = frames.without_tables(cell, send, self._noted_tables)
         if cell.dates:
-            cell = date_parameters.with_dates(cell, stream.send, before.statements)
-        if self._may_send_frames(cell):
-            cell, sent = frames.with_rows(cell, self._takes_records, in_transaction=before.open)
+            cell = date_parameters.with_dates(cell, send, earlier)
+        if any(cell.scopes):
+            cell, sent = frames.with_rows(cell, lambda: self._takes_records, in_transaction=in_transaction, empty=empty)
             lines += sent
         return cell, lines
 
+    @cached_property
     def _takes_records(self) -> bool:
-        state = self._frame_state
-        if state.takes_records is None:
-            state.takes_records = takes_records(self.database)
-        return state.takes_records
+        return takes_records(self.database)
 
     def renew(self, other: Connection) -> None:
         """Use the token of another connection to the same database, which is closed."""
@@ -602,7 +595,7 @@ class Connection:
         try:
             with nullcontext() if options.timeout is None else stream.deadline(options.timeout):
                 if cell.frames or cell.dates:
-                    cell, lines = self._with_arguments(cell, stream, before)
+                    cell, lines = self._with_arguments(cell, stream.send, before.statements, in_transaction=before.open)
                     notes += lines
                 with self._transaction.recording(cell.texts) if records else nullcontext():
                     if waits:
@@ -617,7 +610,7 @@ class Connection:
                     if run.error is not None and run.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
                         run = run if options.atomic else fetch_large(stream, cell, run.error, options.progress)
         except (PipemagicError, KeyboardInterrupt) as raised:
-            error, count = stream.abandoned(raised), len(run.results)
+            error, count = frames.refused(stream.abandoned(raised), cell), len(run.results)
             error = error.replace(ran=count + error.ran) if count else error
             first = cell.only_first() if waits and not count else cell  # a timeout while it waits is about BEGIN alone
             undo = begins or options.atomic

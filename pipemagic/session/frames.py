@@ -1,9 +1,8 @@
-"""Frames of the notebook as tables of a statement: which names they are, and the WITH that contains their rows.
+"""DataFrames of the notebook as tables of a statement: which names they are, and the WITH that contains their rows.
 
 A name is a frame where a statement only reads it, and only if the database has no table of that name, which the server
 is asked before the cell is sent. The rows are arguments in the form of a load (`pipemagic.frames.encoder`), with the
-same values; a common table expression reads them. It has no declared types, so those of a load are added to the
-columns of the result.
+same values; a common table expression reads them. It declares no types: those of a load are added to the result.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,19 +19,19 @@ import msgspec
 from pipemagic.client.arguments import ROWS_OF
 from pipemagic.client.batch_runner import result_of
 from pipemagic.client.stream import Dialect
-from pipemagic.errors import LoadError, SessionError, StatementError
+from pipemagic.errors import LoadError, PipemagicError, ServerError, SessionError, StatementError
 from pipemagic.explore.comparisons import queries_in
-from pipemagic.explore.query import Computed, Derived, Query, queries_of
+from pipemagic.explore.query import Computed, Derived, Query
 from pipemagic.explore.schema import Relation
-from pipemagic.explore.token_tree import Group, nest
+from pipemagic.explore.token_tree import Group
 from pipemagic.frames.any_frame import as_pandas, fixes_of, is_frame
-from pipemagic.hrana.messages import Entry, Execute, NamedArg, Request, Stmt, StmtResult
+from pipemagic.hrana.messages import ENCODER, Entry, Execute, NamedArg, Request, Stmt, StmtResult
 from pipemagic.hrana.values import SqlValue, encode
 from pipemagic.session import date_parameters
-from pipemagic.session.cell import Cell, FramePolicy, RunOptions, Scope
+from pipemagic.session.cell import READS_TABLES, Cell, FramePolicy, RunOptions, Scope
 from pipemagic.session.source_map import Edit, place_of_with
-from pipemagic.sql import HIGHEST_PARAMETER, ParsedStatement, normalize, parse, quote, significant
-from pipemagic.text import plural
+from pipemagic.sql import HIGHEST_PARAMETER, ParsedStatement, normalize, parse, quote
+from pipemagic.text import plural, word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,56 +39,37 @@ if TYPE_CHECKING:
     from pipemagic.client.address import Endpoint
     from pipemagic.frames.from_pandas import FrameColumn
 
-READS = re.compile(r"\b(?:FROM|JOIN|IN)\b", re.IGNORECASE)
-"""Matches every statement that reads a table."""
-
 MB = 1_000_000
 
 LARGEST = 64 * MB
-"""The most bytes of arguments with rows of frames in a cell."""
+"""The most bytes of the arguments of a cell that are rows of frames."""
 
 LARGEST_IN_TRANSACTION = 8 * MB
-"""The same in a transaction that is open before the cell, and has a time limit."""
+"""The same in a transaction that is open before the cell, while its time limit runs."""
 
-_WON = "{0} is a table of the database; the variable {0} was not used."
 _WORDS = re.compile(r"[^\W\d]\w*")
-_FIRST = 1_000
-"""Rows in the first part of a frame, before the size of the rows is known."""
-
+_WON = "{0} is a table of the database; the variable {0} was not used."
+_FIRST = 1_000  # rows of the first part, before their size is known
 _CASTS = {"INTEGER": "INTEGER", "BOOLEAN": "INTEGER", "REAL": "REAL", "TEXT": "TEXT"} | dict.fromkeys(
     ("DATE", "DATETIME", "TIMESTAMP"), "TEXT"
 )
-"""The types that give a column its affinity; others have none."""
+"""The type that gives a column the affinity of its declared type; columns of others have none. Dates are texts."""
 
 
 class FrameRows(NamedTuple):
-    """The rows of a frame under its name in the notebook, as columns for SQLite."""
+    """The rows of a frame, as columns for SQLite."""
 
-    name: str
     columns: Sequence[FrameColumn]
     total: int
-
-    @property
-    def relation(self) -> Relation:
-        """The table that a load would create."""
-        return Relation.of(self.name, [(column.name, column.declared) for column in self.columns])
-
-
-@dataclass
-class FrameState:
-    """What a connection knows: the tables that it has noted, and whether the server reads records exactly."""
-
-    noted: set[str] = field(default_factory=set)
-    takes_records: bool | None = None
 
 
 # -- which names
 
 
 def with_frames(cell: Cell, variables: Mapping[str, object], policy: FramePolicy) -> Cell:
-    """Return a cell with the frames among the variables that its statements read; nothing is sent yet."""
+    """Return a cell with the frames among the variables that its statements read; nothing is sent."""
     frames: list[Mapping[str, object]] = []
-    changed: set[str] = set()
+    changed = set[str]()
     for at, statement in enumerate(cell.statements):
         frames.append(_read_by(cell.sent(at), variables, changed))
         changed |= _changed_by(statement)
@@ -100,36 +79,33 @@ def with_frames(cell: Cell, variables: Mapping[str, object], policy: FramePolicy
 
 
 def _read_by(text: str, variables: Mapping[str, object], changed: set[str]) -> Mapping[str, object]:
-    if not READS.search(text):
-        return {}
-    words = {name for name in _WORDS.findall(text) if name in variables and name[0] != "_"}
-    frames = {name: variables[name] for name in words if is_frame(variables[name]) and normalize(name) not in changed}
-    return {name: frames[name] for name in tables_read(text) if name in frames} if frames else {}
+    words = set(_WORDS.findall(text)) if READS_TABLES.search(text) else set()
+    frames = {name for name in words if name[0] != "_" and name in variables and is_frame(variables[name])}
+    names = [name for name in tables_read(text) if name in frames] if frames else []
+    return {name: variables[name] for name in names if normalize(name) not in changed}
 
 
 def _changed_by(statement: ParsedStatement) -> set[str]:
-    """Return the names, normalized, of the objects that DDL creates, drops or renames, and perhaps other names."""
-    if not statement.changes_schema:
-        return set()
+    """Return the names that DDL creates, drops or renames, normalized, and perhaps other names."""
     names = [token for token in statement.tokens[:12] if token.kind in ("word", "quoted")]
     end = next((at for at, token in enumerate(names) if token.word == "AS"), len(names))
-    return {normalize(token.text) for token in names[:end]}
+    return {normalize(token.text) for token in names[:end]} if statement.changes_schema else set()
 
 
 def tables_read(text: str) -> list[str]:
-    """Return the names of tables that a statement only reads, as written, without its common table expressions.
+    """Return the names of the tables that a statement only reads, as written.
 
-    Those with a schema and table functions are left out, and the table that it changes. A view or a trigger reads
-    its tables later.
+    Those with a schema, table functions and common table expressions are left out, and the table that it changes. A
+    view or a trigger reads its tables later.
     """
     statement, changed = _query_in(text)
-    names = [
-        table.name
+    names = {
+        table.name: None
         for query in queries_in(statement, {})
         for table in (*query.all_sources, *query.tables_after_in)
         if not (table.is_qualified or table.has_arguments or table.name.lower() in query.common)
-    ]
-    return [name for name in dict.fromkeys(names) if name and normalize(quote(name)) != changed]
+    }
+    return [name for name in names if name and normalize(quote(name)) != changed]
 
 
 def readable(text: str, names: Iterable[str]) -> set[str]:
@@ -148,80 +124,110 @@ def _query_in(text: str) -> tuple[str, str]:
     return statement.text, normalize(parse(changed).tokens[-1].text) if changed else ""
 
 
+def may_send(cell: Cell, endpoint: Endpoint) -> bool:
+    """Return True if a cell reads frames, and their rows may be sent there."""
+    policy = cell.frame_policy if any(cell.frames) else None
+    return policy is not None and (policy.anywhere or (policy.automatic and endpoint.loopback))
+
+
 def without_tables(
-    cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], state: FrameState
+    cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], noted: set[str]
 ) -> tuple[Cell, list[str]]:
     """Ask the server which names are tables; return the cell with the other frames, converted, and notes on the tables.
 
-    Raise LoadError for a frame that a load refuses, and SessionError for one that is certainly too large.
+    ``noted`` are the tables that have a note. Raise LoadError for a frame that a load refuses, and SessionError for one
+    that is certainly too large.
     """
-    frames = {name: value for frames in cell.frames for name, value in frames.items()}
-    reading = [tables_read(cell.sent(at)) for at, read in enumerate(cell.frames) if read]
-    others = [name for name in dict.fromkeys(chain.from_iterable(reading)) if name not in frames]
+    frames = {name: value for read in cell.frames for name, value in read.items()}
+    reading = chain.from_iterable(tables_read(cell.sent(at)) for at, read in enumerate(cell.frames) if read)
+    others = [name for name in dict.fromkeys(reading) if name not in frames]
     questions: list[Request] = [Execute(Stmt(f"SELECT 1 FROM {quote(name)} LIMIT 0")) for name in frames]
     entries = send([*questions, *date_parameters.requests_for(others)])
     tables = [name for name, entry in zip(frames, entries, strict=False) if not _is_missing(name, entry)]
-    notes = [_WON.format(name) for name in tables if name not in state.noted]
-    state.noted.update(tables)
+    notes = [_WON.format(name) for name in tables if name not in noted]
+    noted.update(tables)
     rows = {name: _rows(name, value, cell) for name, value in frames.items() if name not in tables}
-    other_tables = date_parameters.tables_of(others, entries[len(questions) :])
-    scopes: list[Scope | None] = []
-    for at, read in enumerate(cell.frames):
-        relations = {name.lower(): rows[name].relation for name in read if name in rows}
-        scopes.append(Scope(cell.sent(at), other_tables | relations) if relations else None)
+    relations = {
+        name: Relation.of(name, [(column.name, column.declared) for column in columns])
+        for name, (columns, _) in rows.items()
+    }
+    tables_by_name = date_parameters.tables_of(others, entries[len(questions) :])
+    tables_by_name |= {name.lower(): relation for name, relation in relations.items()}
     left = tuple({name: rows[name] for name in read if name in rows} for read in cell.frames)
-    return replace(cell, frames=left if any(left) else (), scopes=tuple(scopes)), notes
+    scopes = tuple(Scope(cell.sent(at), tables_by_name) if read else None for at, read in enumerate(left))
+    return replace(cell, frames=left, scopes=scopes), notes
 
 
 def _is_missing(name: str, entry: Entry) -> bool:
     try:
         result_of(entry)
     except StatementError as error:
-        return error.message.partition("\n")[0].endswith(f"no such table: {name}")
+        return _names_missing(error, name)
     return False
 
 
+def _names_missing(error: StatementError, name: str) -> bool:
+    return error.message.partition("\n")[0].endswith(f"no such table: {name}")
+
+
+def must_be_fetched(cell: Cell, options: RunOptions, dialect: Dialect) -> bool:
+    """Return True for a query with frames: a cursor sends it once, however large its result is."""
+    is_query = len(cell.stmts) == 1 and any(cell.scopes) and cell.statements[0].is_query
+    return is_query and not options.atomic and dialect is Dialect.V3
+
+
+# -- errors
+
+
+def _load(cell: Cell, name: str) -> str:
+    policy = cell.frame_policy
+    return f"%pipedb load {name} --table {name}{f' --on {word(policy.on)}' if policy and policy.on else ''}"
+
+
+def _too_large(cell: Cell, name: str, *, in_transaction: bool = False) -> SessionError:
+    message = f"the rows of {name} take more than the {LARGEST // MB} MB that a cell sends"
+    if not in_transaction:
+        return SessionError(message, hint=f"load it:\n{_load(cell, name)}")
+    message = message.replace(f"{LARGEST // MB}", f"{LARGEST_IN_TRANSACTION // MB}") + " in an open transaction"
+    return SessionError(message, hint=f"COMMIT first, or load it before BEGIN:\n{_load(cell, name)}")
+
+
 def with_hint(error: StatementError, cell: Cell, endpoint: Endpoint) -> StatementError:
-    """Return the error of a statement, with the option that sends a frame if its name is that of a missing table."""
-    for name in cell.frames[error.index] if cell.frames else ():
-        if error.message.partition("\n")[0].endswith(f"no such table: {name}"):
+    """Return the error of a statement; for a missing table with the option that sends the frame of that name."""
+    for name in cell.frames[error.index] if not cell.scopes and 0 <= error.index < len(cell.frames) else ():
+        if _names_missing(error, name):
             hint = f"%%sql --frames sends the rows of {name} to {endpoint.named_host}"
             return error.replace(hint="\n".join(filter(None, [error.hint, hint])))
     return error
 
 
-def must_be_fetched(cell: Cell, options: RunOptions, dialect: Dialect) -> bool:
-    """Return True for a query with frames: with a cursor it is sent once, also if its result is large."""
-    return (
-        len(cell.stmts) == 1 and any(cell.scopes) and cell.statements[0].is_query
-        and not options.atomic and dialect is Dialect.V3
-    )  # fmt: skip
+def refused(error: PipemagicError, cell: Cell) -> PipemagicError:
+    """Return the error of a request; for one that is too large with the lines that load its frames."""
+    if not (isinstance(error, ServerError) and error.status == 413 and any(cell.scopes)):
+        return error
+    names = dict.fromkeys(name for read in cell.frames for name in read)
+    return error.replace(hint="\n".join(["load the rows first:", *(_load(cell, name) for name in names)]))
 
 
-# -- their rows
+# -- the rows
 
 
 def _rows(name: str, value: object, cell: Cell) -> FrameRows:
+    """Convert a frame as a load does."""
     from pipemagic.frames.from_pandas import check_problems, from_frame
 
-    with _hints_on_options(name, cell), fixes_of(value, name):
-        frame = as_pandas(value, name)
-        if _least_size(frame) > LARGEST:
-            raise _too_large(name, len(frame), cell)
-        columns = from_frame(frame, name)
-        check_problems(columns)
-    return FrameRows(name, columns, len(frame))
-
-
-@contextmanager
-def _hints_on_options(name: str, cell: Cell) -> Iterator[None]:
-    """Complete a hint that names options of a load."""
     try:
-        yield
+        with fixes_of(value, name):
+            frame = as_pandas(value, name)
+            if _least_size(frame) > LARGEST:
+                raise _too_large(cell, name)
+            columns = from_frame(frame, name)
+            check_problems(columns)
     except LoadError as error:
         if "--types" not in error.hint:
             raise
-        raise error.replace(hint=f"{cell.frame_policy.load_line(name)} with an option:\n{error.hint}") from None
+        raise error.replace(hint=f"{_load(cell, name)} with an option:\n{error.hint}") from None
+    return FrameRows(columns, len(frame))
 
 
 def _least_size(frame: pd.DataFrame) -> int:
@@ -230,50 +236,36 @@ def _least_size(frame: pd.DataFrame) -> int:
     return max(frame.size, (memory - 120 * frame.size) // 4)  # a character takes up to 4 bytes in memory
 
 
-def _too_large(name: str, rows: int, cell: Cell, *, in_transaction: bool = False) -> SessionError:
-    size, where = (LARGEST_IN_TRANSACTION, " in an open transaction") if in_transaction else (LARGEST, "")
-    return SessionError(
-        f"{name} is too large to send with the statement{where}: its {plural(rows, 'row')} take more than "
-        f"{size // MB} MB",
-        hint=("COMMIT first, or " if in_transaction else "") + f"load it{' before BEGIN' if in_transaction else ''}:\n"
-        f"{cell.frame_policy.load_line(name)}",
-    )
-
-
 class _CommonTable(NamedTuple):
     """The definition of a frame in a WITH, and its arguments with their size in bytes."""
 
     sql: str
-    args: list[NamedArg]
-    size: int
+    args: Sequence[NamedArg] = ()
+    size: int = 0
 
 
 def with_rows(
-    cell: Cell, takes_records: Callable[[], bool], *, in_transaction: bool = False, empty: bool = False
+    cell: Cell, records: Callable[[], bool], *, in_transaction: bool = False, empty: bool = False
 ) -> tuple[Cell, list[str]]:
     """Return the cell with the rows of its frames as arguments, and a line on each frame.
 
-    ``in_transaction`` is True if one was open before the cell. With ``empty`` the frames have no rows, for a plan.
-    Raise SessionError for rows that are too large.
+    ``records`` returns True if the server can read them. ``in_transaction`` is True if one was open before the cell.
+    With ``empty`` the frames have no rows, for a plan. Raise SessionError for rows that are too large.
     """
     frames: dict[str, FrameRows] = {}
     for read in cell.frames:
-        frames.update(read)  # type: ignore[arg-type]
-    counts = Counter(name for read in cell.frames for name in read)
-    left = LARGEST_IN_TRANSACTION if in_transaction else LARGEST
+        frames |= read  # type: ignore[arg-type]
+    counts = Counter(chain.from_iterable(cell.frames))
+    room = LARGEST_IN_TRANSACTION if in_transaction else LARGEST
     tables: dict[str, _CommonTable] = {}
     for name, rows in frames.items():
-        if empty or not rows.total:
-            tables[name] = _CommonTable(_definition(rows, [_nothing(rows.columns)]), [], 0)
-            continue
         prefix = f"{ROWS_OF}{name}_"
-        while any(prefix in stmt.sql for stmt in cell.stmts if stmt.sql):
+        while any(prefix in cell.sent(at) for at in range(len(cell.stmts))):
             prefix += "_"
-        table = _in_records(rows, prefix, left // counts[name]) if takes_records() else _in_values(rows, prefix)
-        left -= 0 if table is None else counts[name] * table.size
-        if table is None or left < 0:
-            raise _too_large(name, rows.total, cell, in_transaction=in_transaction)
-        tables[name] = table
+        table = _common_table(name, rows._replace(total=0) if empty else rows, prefix, room // counts[name], records)
+        if table is None:
+            raise _too_large(cell, name, in_transaction=in_transaction)
+        tables[name], room = table, room - counts[name] * table.size
     stmts, source_maps = list(cell.stmts), list(cell.all_source_maps)
     for at, read in enumerate(cell.frames):
         if read:
@@ -281,85 +273,62 @@ def with_rows(
             source_maps[at] = source_maps[at].edited([_edit(source_maps[at].text, definitions)])
             args = [*(stmts[at].named_args or ()), *chain.from_iterable(table.args for table in definitions)]
             stmts[at] = msgspec.structs.replace(stmts[at], sql=source_maps[at].text, named_args=args or None)
-    lines = [] if empty else [f"{name}: {plural(rows.total, 'row')} sent" for name, rows in frames.items()]
-    return replace(cell, stmts=tuple(stmts), source_maps=tuple(source_maps), frames=()), lines
+    lines = [f"{name}: {plural(rows.total, 'row')} sent" for name, rows in frames.items()]
+    return replace(cell, stmts=tuple(stmts), source_maps=tuple(source_maps)), lines
 
 
 def _edit(text: str, tables: Sequence[_CommonTable]) -> Edit:
     place = place_of_with(text)
     assert place is not None  # otherwise the statement reads no frame
-    start, offset = place
-    before, after = ("", ", ") if start < offset else ("WITH ", " ")
-    return Edit(offset, offset, f"{before}{', '.join(table.sql for table in tables)}{after}")
+    before, after = ("", ", ") if place[0] < place[1] else ("WITH ", " ")
+    return Edit(place[1], place[1], f"{before}{', '.join(table.sql for table in tables)}{after}")
 
 
-def _definition(rows: FrameRows, selects: Sequence[str]) -> str:
-    """Return the definition of a frame; an engine computes a table that is not materialized for each use."""
-    names = ", ".join(quote(column.name) for column in rows.columns)
-    selects = selects if len(selects) == 1 else [f"SELECT * FROM ({select})" for select in selects]
-    return f"{quote(rows.name)} ({names}) AS MATERIALIZED ({' UNION ALL '.join(selects)})"
+def _common_table(
+    name: str, rows: FrameRows, prefix: str, room: int, records: Callable[[], bool]
+) -> _CommonTable | None:
+    """Return the definition of a frame, with as many parts as the size of an argument requires; None without room.
 
-
-def _nothing(columns: Sequence[FrameColumn]) -> str:
-    return f"SELECT {', '.join(_with_affinity('NULL', column) for column in columns)} WHERE false"
-
-
-def _with_affinity(expression: str, column: FrameColumn) -> str:
-    """Return an expression with the affinity of a column of its declared type, so that it is compared as one.
-
-    Dates are texts and are compared as such.
+    An engine computes a table that is not materialized for each use.
     """
-    type_ = _CASTS.get(column.declared)
-    return f"CAST({expression} AS {type_})" if type_ else f"+{expression}"
+    from pipemagic.client.bulk.batches import LIMIT, as_arguments, as_records
 
-
-def _in_records(rows: FrameRows, prefix: str, room: int) -> _CommonTable | None:
-    """Return a frame as records, in as many parts as an argument requires; None if they take more than ``room``."""
-    from pipemagic.client.bulk.batches import LIMIT
-    from pipemagic.frames.encoder import Records
-
-    selects: list[str] = []
+    parts: list[str] = []
     args: list[NamedArg] = []
-    start, count, size = 0, _FIRST, 0
+    start, size, write, count = 0, 0, as_records, _FIRST
+    if rows.total and not records():
+        write, count = as_arguments, rows.total
+        if rows.total * len(rows.columns) > HIGHEST_PARAMETER:
+            return None
     while start < rows.total:
         stop = min(start + count, rows.total)
-        names = f"{prefix}{len(selects) + 1}_"
-        records = Records(stop - start, names)
-        expressions = [
-            _with_affinity(records.add(column.values.cut(start, stop)), column) for column in rows.columns
-        ]  # fmt: skip
-        if size + records.size > room:
+        names = f"{prefix}{len(parts) + 1}_"
+        values = [column.values.cut(start, stop) for column in rows.columns]
+        part, part_args, part_size = write(values, stop - start, names)
+        if size + part_size > room:
             return None
-        fitting = (stop - start) * LIMIT // max(records.size, 1)
-        if records.size > LIMIT and stop > start + 1:
-            count = max(1, fitting * 9 // 10)
-            continue
-        selects.append(records.query(expressions))
-        args += _named(names, records.args)
-        start, count, size = stop, max(1, fitting * 9 // 10), size + records.size
-    return _CommonTable(_definition(rows, selects), args, size)
+        count = max(1, (stop - start) * LIMIT * 9 // (10 * max(part_size, 1)))
+        if part_size <= LIMIT or stop == start + 1:
+            parts.append(part)
+            compact = map(_compact, part_args) if write is as_records else part_args
+            args += [NamedArg(f"{names}{at}", encode(arg)) for at, arg in enumerate(compact, start=1)]
+            start, size = stop, size + part_size
+    numbers = range(1, len(rows.columns) + 1)
+    parts = parts or [f"SELECT {', '.join(f'NULL AS column{number}' for number in numbers)} WHERE false"]
+    types = [_CASTS.get(column.declared, "") for column in rows.columns]
+    columns = [f"CAST(column{at} AS {type_})" if type_ else f"+column{at}" for at, type_ in enumerate(types, start=1)]
+    selects = " UNION ALL ".join(f"SELECT {', '.join(columns)} FROM ({part})" for part in parts)
+    header = ", ".join(quote(column.name) for column in rows.columns)
+    return _CommonTable(f"{quote(name)} ({header}) AS MATERIALIZED ({selects})", args, size)
 
 
-def _in_values(rows: FrameRows, prefix: str) -> _CommonTable | None:
-    """Return a frame with an argument for each value; None if it has too many."""
-    from pipemagic.frames.encoder import as_decimal
+def _compact(value: SqlValue) -> SqlValue:
+    """Return an argument of records, which is read as bytes, in the form that a server decodes with less memory.
 
-    if rows.total * len(rows.columns) > HIGHEST_PARAMETER:
-        return None
-    lists: list[str] = []
-    args: list[SqlValue] = []
-    for row in zip(*(column.values.items() for column in rows.columns), strict=True):
-        cells = []
-        for value, column in zip(row, rows.columns, strict=True):
-            args.append(as_decimal(value) if isinstance(value, float) else value)
-            cell = f"{prefix}{len(args)}"
-            cells.append(_with_affinity(f"CAST({cell} AS REAL)" if isinstance(value, float) else cell, column))
-        lists.append(f"({', '.join(cells)})")
-    return _CommonTable(_definition(rows, [f"VALUES {', '.join(lists)}"]), _named(prefix, args), 0)
-
-
-def _named(prefix: str, args: Sequence[SqlValue]) -> list[NamedArg]:
-    return [NamedArg(f"{prefix}{number}", encode(value)) for number, value in enumerate(args, start=1)]
+    Text that is not ASCII takes several times its size while it is decoded, base64 does not.
+    """
+    is_short = not isinstance(value, str) or (value.isascii() and len(ENCODER.encode(value)) * 3 <= len(value) * 4 + 6)
+    return value if is_short else str(value).encode()
 
 
 # -- the types of results
@@ -367,56 +336,47 @@ def _named(prefix: str, args: Sequence[SqlValue]) -> list[NamedArg]:
 
 def with_types(cell: Cell, results: Sequence[StmtResult]) -> list[StmtResult]:
     """Return the results with the declared types that their columns would have if the frames were loaded."""
-    scopes = cell.scopes or (None,) * len(results)
-    return [
-        result if scope is None or not statement.is_query else _typed(result, scope)
-        for statement, scope, result in zip(cell.statements, scopes, results, strict=False)
-    ]
+    pairs = zip(results, cell.scopes, strict=False)
+    return [result if scope is None else _typed(result, scope) for result, scope in pairs]
 
 
 def _typed(result: StmtResult, scope: Scope) -> StmtResult:
-    tokens = [token for token in significant(scope.text) if token.kind != "semi"]
-    columns = _columns(queries_of(nest(tokens).top, scope.tables)[0])
-    if [name or (col.name or "").lower() for (name, _), col in zip(columns, result.cols, strict=False)] != [
-        (col.name or "").lower() for col in result.cols
-    ] or len(columns) != len(result.cols):
+    query = queries_in(scope.text, scope.tables)[0]  # of a compound, the first one has the types
+    columns = _columns(query) if parse(scope.text).is_query else []
+    pairs = list(zip(result.cols, columns, strict=False))
+    if len(columns) != len(result.cols) or any(name not in ("", (col.name or "").lower()) for col, (name, _) in pairs):
         return result
-    cols = [
-        msgspec.structs.replace(col, decltype=col.decltype or type_ or None)
-        for col, (_, type_) in zip(result.cols, columns, strict=True)
-    ]
+    cols = [msgspec.structs.replace(col, decltype=col.decltype or type_ or None) for col, (_, type_) in pairs]
     return msgspec.structs.replace(result, cols=cols)
 
 
 def _columns(query: Query) -> list[tuple[str, str]]:
-    """Return the columns of a query in SQLite: the name in lower case, '' if unknown, and the declared type or ''."""
+    """Return the columns of a query: the name in lower case, '' if it is not known, and the type, '' without one."""
     columns: list[tuple[str, str]] = []
     for item, alias in query.select_list:
         if item.word(len(item.items) - 1) == "*":
-            columns += _columns_of_star(query, item)
+            columns += _columns_of_star(query, item.name(0).lower() if len(item.items) == 3 else "")
         else:
-            type_ = query.declared(item)
-            columns.append((alias.lower(), "" if type_ is None or isinstance(type_, Computed) else type_))
+            columns.append((alias.lower(), _declared(query.declared(item))))
     return columns
 
 
-def _columns_of_star(query: Query, item: Group) -> Iterator[tuple[str, str]]:
-    label = item.name(0).lower() if len(item.items) == 3 else ""
+def _declared(type_: str | None) -> str:
+    return "" if type_ is None or isinstance(type_, Computed) else type_
+
+
+def _columns_of_star(query: Query, label: str) -> Iterator[tuple[str, str]]:
     words = query.part.words()
-    joined = {
-        group.name(at).lower()
-        for place, word_ in enumerate(words) if word_ == "USING" and (group := query.part.group(place + 1)) is not None
-        for at in range(0, len(group.items), 2) if group.is_name(at)
-    }  # fmt: skip
-    seen: set[str] = set()
+    lists = [query.part.group(at + 1) or Group() for at, word_ in enumerate(words) if word_ == "USING"]
+    joined = {group.name(at).lower() for group in lists for at in range(len(group.items)) if group.is_name(at)}
+    seen = set[str]()
     for source in query.all_sources:
-        if label not in ("", source.label.lower()):
-            continue
-        columns = [(name.lower(), "" if isinstance(type_, Computed) else type_) for name, type_ in source.columns]
-        if isinstance(source.table, Derived) and source.table.queries:
+        columns = [(name.lower(), _declared(type_)) for name, type_ in source.columns]
+        if isinstance(source.table, Derived) and source.table.queries:  # its columns are only those with names
             inner = _columns(source.table.queries[0])
             columns = columns if len(columns) == len(inner) else inner
         for name, type_ in columns:
-            if label or name not in seen or not (name in joined or "NATURAL" in words):
+            is_joined = not label and name in seen and (name in joined or "NATURAL" in words)
+            if label in ("", source.label.lower()) and not is_joined:
                 yield name, type_
         seen.update(name for name, _ in columns)

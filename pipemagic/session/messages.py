@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipemagic.client.arguments import values_of
+from pipemagic.client.arguments import ROWS_OF, values_of
 from pipemagic.client.readonly import find_write
 from pipemagic.client.transaction import Loss, TransactionContent
 from pipemagic.errors import PipemagicError, StatementError
@@ -191,7 +191,7 @@ def _values(cell: Cell, index: int) -> dict[str, str]:
             texts[name] = "NULL"
         elif isinstance(value, int | float):
             texts[name] = repr(value)
-        elif isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST:
+        elif isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST and ROWS_OF not in name:
             texts[name] = quote(value, "'")
     return texts
 

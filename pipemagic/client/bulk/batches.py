@@ -63,7 +63,7 @@ class Batches:
 
     def of(self, columns: Sequence[ColumnChunk], total: int, *, first: int = 0) -> Iterator[RowBatch]:
         """Yield the statements for all rows of columns, in order; ``first`` is the number of the first row."""
-        write = _as_records if self._records else _as_arguments
+        write = as_records if self._records else as_arguments
         start = 0
         while start < total:
             stop = min(start + self.rows, total)
@@ -95,18 +95,24 @@ def _size(value: SqlValue) -> int:
     return 8
 
 
-def _as_records(columns: Sequence[ColumnChunk], count: int) -> tuple[str, list[SqlValue], int]:
-    """Return the SQL of some rows, its arguments, and their size in bytes."""
-    records = Records(count)
-    sql = records.query([records.add(column) for column in columns])
+def as_records(columns: Sequence[ColumnChunk], count: int, prefix: str = "?") -> tuple[str, list[SqlValue], int]:
+    """Return the SQL of some rows, its arguments, and their size in bytes.
+
+    The columns are ``column1`` and so on; the names of the parameters are the prefix with a number.
+    """
+    records = Records(count, prefix)
+    sql = records.query([f"{records.add(column)} AS column{at}" for at, column in enumerate(columns, start=1)])
     return sql, records.args, records.size
 
 
-def _as_arguments(columns: Sequence[ColumnChunk], _count: int) -> tuple[str, list[SqlValue], int]:
+def as_arguments(columns: Sequence[ColumnChunk], count: int, prefix: str = "?") -> tuple[str, list[SqlValue], int]:
+    """Return the same with an argument for each value."""
     rows: list[str] = []
     args: list[SqlValue] = []
+    numbers = iter(range(1, count * len(columns) + 1))
     for row in zip(*(column.items() for column in columns), strict=True):
-        rows.append(f"({', '.join('CAST(? AS REAL)' if isinstance(value, float) else '?' for value in row)})")
+        cells = ["CAST({} AS REAL)" if isinstance(value, float) else "{}" for value in row]
+        rows.append(f"({', '.join(cell.format(f'{prefix}{next(numbers)}') for cell in cells)})")
         args.extend(as_decimal(value) if isinstance(value, float) else value for value in row)
     return f"VALUES {', '.join(rows)}", args, sum(map(_size, args))
 
