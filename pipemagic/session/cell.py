@@ -35,8 +35,8 @@ _NAME = re.compile(r"--[ \t]*name[ \t]*:[ \t]*(\w+)\s*")
 class FramePolicy(NamedTuple):
     """Whether the rows of frames may be sent: to this machine, ``anywhere``; ``on`` is the named connection, if any."""
 
-    automatic: bool
-    anywhere: bool
+    automatic: bool = False
+    anywhere: bool = False
     on: str | None = None
 
 
