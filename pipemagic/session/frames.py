@@ -31,7 +31,7 @@ from pipemagic.session import date_parameters
 from pipemagic.session.cell import READS_TABLES, Cell, FramePolicy, RunOptions, Scope
 from pipemagic.session.source_map import Edit, place_of_with
 from pipemagic.sql import HIGHEST_PARAMETER, ParsedStatement, normalize, parse, quote
-from pipemagic.text import plural, word
+from pipemagic.text import join_words, plural, word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,12 +184,18 @@ def _load(cell: Cell, name: str) -> str:
     return f"%pipedb load {name} --table {name}{f' --on {word(policy.on)}' if policy and policy.on else ''}"
 
 
-def _too_large(cell: Cell, name: str, *, in_transaction: bool = False) -> SessionError:
-    message = f"the rows of {name} take more than the {LARGEST // MB} MB that a cell sends"
-    if not in_transaction:
-        return SessionError(message, hint=f"load it:\n{_load(cell, name)}")
-    message = message.replace(f"{LARGEST // MB}", f"{LARGEST_IN_TRANSACTION // MB}") + " in an open transaction"
-    return SessionError(message, hint=f"COMMIT first, or load it before BEGIN:\n{_load(cell, name)}")
+def _too_large(cell: Cell, name: str, others: Iterable[str] = (), *, in_transaction: bool = False) -> SessionError:
+    """Return the error for a frame, after ``others``, that is too large."""
+    size, where, first, then = LARGEST, "", "", ""
+    if in_transaction:
+        size, where, first, then = (
+            LARGEST_IN_TRANSACTION,
+            " in an open transaction",
+            "COMMIT first, or ",
+            " before BEGIN",
+        )
+    message = f"the rows of {join_words([*others, name])} take more than the {size // MB} MB that a cell sends{where}"
+    return SessionError(message, hint=f"{first}load {name}{then}:\n{_load(cell, name)}")
 
 
 def with_hint(error: StatementError, cell: Cell, endpoint: Endpoint) -> StatementError:
@@ -264,7 +270,7 @@ def with_rows(
             prefix += "_"
         table = _common_table(name, rows._replace(total=0) if empty else rows, prefix, room // counts[name], records)
         if table is None:
-            raise _too_large(cell, name, in_transaction=in_transaction)
+            raise _too_large(cell, name, tables, in_transaction=in_transaction)
         tables[name], room = table, room - counts[name] * table.size
     stmts, source_maps = list(cell.stmts), list(cell.all_source_maps)
     for at, read in enumerate(cell.frames):

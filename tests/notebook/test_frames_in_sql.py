@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pandas.testing import assert_frame_equal
 
+from pipemagic.client.address import Endpoint
 from pipemagic.client.transport import Transport
 
 
@@ -392,3 +393,242 @@ def test_the_hint_for_decimals_names_the_line_of_the_load(frames):
 def test_other_values_are_no_frames(frames, value, hint):
     frames.names["f"] = value
     assert "no such table: f" in frames.fails("%%sql\nSELECT * FROM f").out
+
+
+# -- where rows are sent
+
+
+@pytest.fixture
+def remote(frames, monkeypatch):
+    """The shell, connected to a server that is not on this machine."""
+    monkeypatch.setattr(Endpoint, "loopback", property(lambda _: False))
+    monkeypatch.setattr(Endpoint, "named_host", property(lambda _: "db.example.com"))
+    return frames
+
+
+def test_another_host_gets_no_rows_and_no_question(remote, requests):
+    cell = remote.fails("%%sql\nSELECT * FROM sales")
+    assert cell.out.splitlines() == [
+        "UNKNOWN_NAME: no such table: sales",
+        "  SELECT * FROM sales",
+        "                ^",
+        "Hint: sales is a DataFrame in the notebook; load it:",
+        "%pipedb load sales --table sales",
+        "%%sql --frames sends the rows of sales to db.example.com",
+    ]
+    assert not any(b"rows_of" in body or b"LIMIT 0" in body for body in requests)
+
+
+def test_frames_allows_any_host_for_one_cell(remote):
+    assert remote("%%sql --frames\nSELECT n FROM sales").lines == ["sales: 3 rows sent"]
+    assert "no such table: sales" in remote.fails("%%sql\nSELECT n FROM sales").out
+
+
+def test_the_hint_names_the_statement_that_reads_the_frame(remote):
+    out = remote.fails("%%sql\nSELECT 1; DELETE FROM sales WHERE n = 1; SELECT * FROM sales").out
+    assert "--frames" not in out  # it would not help
+    assert "--frames" in remote.fails("%%sql\nSELECT 1; SELECT * FROM sales").out
+
+
+def test_explicit_sends_rows_only_with_the_option(frames):
+    frames('%config PipeMagic.frames = "explicit"')
+    assert "%%sql --frames sends the rows of sales to " in frames.fails("%%sql\nSELECT * FROM sales").out
+    assert column(frames("%sql --frames SELECT n FROM sales")) == [1, 2, 3]
+
+
+def test_off_reads_tables_alone(frames, requests):
+    frames('%config PipeMagic.frames = "off"')
+    out = frames.fails("%%sql\nSELECT * FROM sales").out
+    assert "--frames" not in out
+    assert "%pipedb load sales" in out
+    assert frames.fails("%%sql --frames\nSELECT 1").out == (
+        'USAGE: frames are switched off\nHint: %config PipeMagic.frames = "explicit" allows --frames\n'
+    )
+    assert not any(b"rows_of" in body for body in requests)
+
+
+# -- with options, in transactions, on other connections
+
+
+@pytest.mark.parametrize("options", ["--atomic", "--limit 2", "--type polars", "--timeout 30", "--close", "-o out"])
+def test_frames_with_options(frames, options):
+    cell = frames(f"%%sql {options}\nSELECT n FROM sales WHERE n < 3 ORDER BY n")
+    table = frames.names["out"] if options == "-o out" else cell.value
+    assert [*table["n"]] == [1, 2]
+    assert cell.lines == ["sales: 3 rows sent"]
+
+
+def test_a_limit_reports_more_rows(frames):
+    cell = frames("%%sql --limit 2\nSELECT n FROM sales")
+    assert cell.lines == ["sales: 3 rows sent", "First 2 rows; there are more."]
+    assert column(cell) == [1, 2]
+
+
+def test_plans_and_descriptions_send_no_rows(frames, requests):
+    plan = str(frames("%sql --explain SELECT * FROM sales JOIN city USING (shop)").value)
+    assert "SCAN sales" in plan or "SEARCH sales" in plan
+    described = str(frames("%sql --dry-run SELECT n, day FROM sales").value)
+    assert "n, day" in described
+    assert b'"named_args"' not in b"".join(requests)
+
+
+def test_several_statements_have_one_line_and_each_its_rows(frames):
+    frames.names["other"] = pd.DataFrame({"n": [3, 4]})
+    cell = frames("%%sql\n-- name: a\nSELECT sum(n) AS s FROM sales;\n-- name: b\n"
+                  "SELECT count(*) AS c FROM sales JOIN other USING (n);\nSELECT max(n) FROM other")  # fmt: skip
+    assert cell.lines[:2] == ["sales: 3 rows sent", "other: 2 rows sent"]
+    assert frames.names["a"].iloc[0, 0] == 6
+    assert frames.names["b"].iloc[0, 0] == 1
+    assert column(cell) == [4]
+
+
+def test_saved_selects_templates_files_and_names_in_braces(frames, tmp_path):
+    frames("%%sql --save late\nSELECT n FROM sales WHERE n > 1")
+    assert column(frames("%%sql --with late --quiet\nSELECT sum(n) FROM late")) == [5]
+    assert column(
+        frames("%%sql --with late --quiet\nWITH s AS (SELECT n FROM sales) SELECT count(*) FROM late, s")
+    ) == [6]
+    frames.names["t"] = "sales"
+    assert column(frames("%%sql --jinja --quiet\nSELECT max(n) FROM {{ t }}")) == [3]
+    assert column(frames("%%sql --quiet\nSELECT max(n) FROM {t}")) == [3]
+    (tmp_path / "q.sql").write_text("SELECT min(n) FROM sales", "utf-8")
+    assert column(frames(f"%sql --quiet --file {tmp_path / 'q.sql'}")) == [1]
+    frames.names["query"] = "SELECT count(*) FROM sales"
+    assert column(frames("%sql --quiet {query}")) == [3]
+
+
+def test_results_are_written_to_files(frames, tmp_path):
+    cell = frames(f"%%sql --to-csv {tmp_path / 'x.csv'}\nSELECT day, n FROM sales")
+    assert cell.lines[0] == "sales: 3 rows sent"
+    assert (tmp_path / "x.csv").read_text("utf-8").splitlines()[1] == "2026-07-01,1"
+
+
+def test_transactions_of_earlier_cells(frames):
+    frames("%%sql\nBEGIN")
+    frames("%%sql\nINSERT INTO city SELECT shop, 'x', day FROM sales")
+    assert rows(frames, "SELECT count(*) FROM city JOIN sales USING (shop) WHERE city = 'x'") == [[5]]
+    frames("%%sql\nSAVEPOINT s; DELETE FROM city WHERE shop IN (SELECT shop FROM sales); ROLLBACK TO s")
+    frames("%%sql\nCOMMIT")
+    assert rows(frames, "SELECT count(*) FROM city") == [[5]]
+
+
+def test_an_atomic_cell_that_fails_changes_nothing(frames):
+    out = frames.fails("%%sql --atomic\nINSERT INTO city SELECT shop, 'x', day FROM sales; SELECT nope FROM sales").out
+    assert "nothing was changed; statement 2 of 2 failed here, line 2:" in out
+    assert rows(frames, "SELECT count(*) FROM city") == [[2]]
+
+
+def test_a_read_only_connection_reads_frames(frames):
+    address = frames("import pipemagic; pipemagic.current().address").value
+    frames(f"%pipedb connect {address} --as reader --token-env DB_TOKEN --read-only")
+    assert rows(frames, "SELECT sum(n) FROM sales JOIN city USING (shop)") == [[6]]
+    assert "read-only" in frames.fails("%%sql\nINSERT INTO city SELECT shop, 'x', day FROM sales").out
+    assert column(frames("%sql --quiet --on db SELECT sum(n) FROM sales")) == [6]
+
+
+# -- sizes
+
+
+def test_a_frame_that_is_too_large_is_not_sent(frames, requests):
+    frames.names["wide"] = pd.DataFrame({"a": ["x" * 4_000_000] * 17})
+    frames.names["long"] = pd.DataFrame({"a": np.zeros(65_000_000, np.int8)})
+    for name in ("wide", "long"):
+        assert frames.fails(f"%%sql --on db\nSELECT count(*) FROM {name}").out == (
+            f"SESSION: the rows of {name} take more than the 64 MB that a cell sends\n"
+            f"Hint: load {name}:\n%pipedb load {name} --table {name} --on db\n"
+        )
+    assert not any(b"rows_of" in body for body in requests)
+
+
+def test_all_frames_of_a_cell_count_and_each_statement(frames):
+    frames.names["a"] = frames.names["b"] = pd.DataFrame({"a": ["x" * 3_000_000] * 11})
+    assert column(frames("%%sql\nSELECT count(*) FROM a")) == [11]
+    hint = "that a cell sends\nHint: load {0}:\n%pipedb load {0} --table {0}\n"
+    out = frames.fails("%%sql\nSELECT count(*) FROM a, b").out
+    assert out == f"SESSION: the rows of a and b take more than the 64 MB {hint.format('b')}"
+    out = frames.fails("%%sql\nSELECT count(*) FROM a; SELECT count(*) FROM a").out
+    assert out == f"SESSION: the rows of a take more than the 64 MB {hint.format('a')}"
+
+
+def test_a_transaction_of_an_earlier_cell_takes_less(frames):
+    frames.names["a"] = pd.DataFrame({"a": ["x" * 3_000_000] * 3})
+    frames("%%sql\nBEGIN")
+    out = frames.fails("%%sql\nSELECT count(*) FROM a").out
+    assert out.startswith("SESSION: the rows of a take more than the 8 MB that a cell sends in an open transaction\n")
+    assert "COMMIT first, or load a before BEGIN:\n%pipedb load a --table a" in out
+    assert frames("%%sql\nCOMMIT").error is None
+    assert column(frames("%%sql\nBEGIN; SELECT count(*) FROM a; COMMIT")) == [3]
+
+
+def test_texts_of_every_kind_fit(frames):
+    texts = ["é" * 2_000_000, "\n" * 4_000_000, "\1" * 4_000_000, "😀" * 1_000_000, '"' * 4_000_000] * 3
+    frames.names["texts"] = pd.DataFrame({"t": texts})
+    expected = [[t[0], len(t)] for t in sorted(set(texts))]
+    assert rows(frames, "SELECT DISTINCT substr(t, 1, 1), length(t) FROM texts ORDER BY 1") == expected
+
+
+def test_a_large_result_is_received_and_the_rows_are_sent_once(frames, requests):
+    frames.names["big"] = pd.DataFrame({"t": ["x" * 1000] * 15_000, "n": range(15_000)})
+    cell = frames("%%sql\nSELECT t, n FROM big")
+    assert cell.value["n"].sum() == 15_000 * 14_999 // 2
+    assert sum(b'rows_of_big_1_1"' in body for body in requests) == 1
+
+
+def test_a_large_result_in_a_transaction(frames, requests):
+    frames.names["big"] = pd.DataFrame({"t": ["x" * 1000] * 7_000})
+    frames("%%sql\nBEGIN; INSERT INTO city VALUES ('z', 'z', NULL)")
+    assert len(frames("%%sql\nSELECT b.t, c.t AS u FROM big AS b, big AS c LIMIT 12000").value) == 12_000
+    assert sum(b'rows_of_big_1_1"' in body for body in requests) == 1
+    assert rows(frames, "SELECT count(*) FROM city") == [[3]]
+    frames("%%sql\nROLLBACK")
+    assert rows(frames, "SELECT count(*) FROM city") == [[2]]
+
+
+# -- errors and traces
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [("SELECT n,\n  nope FROM sales", (2, 2)), ("SELECT n FROM sales WHERE 'é' = no.n", (1, 32)),
+     ("SELECT 1;\nWITH c AS (SELECT 1)\nSELECT nope FROM c, sales", (3, 7))],
+)  # fmt: skip
+def test_positions_are_those_of_the_text(frames, text, at):
+    line, column = at
+    shown = frames.fails(f"%%sql\n{text}").out.splitlines()
+    caret = next(number for number, text in enumerate(shown) if text.strip() == "^")
+    assert shown[caret].index("^") - 2 == column
+    assert shown[caret - 1].strip() == text.split("\n")[line - 1].strip()
+
+
+def test_a_trace_and_an_error_do_not_show_rows(frames):
+    frames.names["secret"] = pd.DataFrame({"t": ["verysecret", "verysecrex"], "n": [1, 1]})
+    frames("%pipedb wire on")
+    cells = [
+        frames("%%sql\nSELECT count(*) FROM secret"), frames("%%sql\nSELECT 1; SELECT count(*) FROM secret"),
+        frames.fails("%%sql\nINSERT INTO city SELECT t, nope, n FROM secret"),
+        frames.fails("%%sql\nSELECT json(t) FROM secret"),
+    ]  # fmt: skip
+    for cell in cells:
+        assert "verysecret" not in f"{cell.out}{cell.err}{cell.shown}"
+    assert "rows_of_secret_1_1" in str(cells[0].shown)
+    session = frames.ip.magics_manager.registry["PipeMagics"].session
+    assert "verysecret" not in str([request.sent for request in session.wire.newest(50)])
+
+
+def test_a_failed_statement_after_the_rows_were_sent_says_so(frames):
+    assert "sales: 3 rows sent" in frames.fails("%%sql\nSELECT nope FROM sales").out
+
+
+def test_notes_on_sql_know_no_types_of_frames(frames):
+    frames("%%sql\nCREATE TABLE sales (day TEXT, n TEXT); DROP TABLE sales")
+    cell = frames("%%sql\nSELECT count(*) FROM sales WHERE n = 1 AND day > '2026-07-01'")
+    assert column(cell) == [0]
+    assert [line for line in cell.lines if line.startswith("Note")] == []
+
+
+def test_a_grid_shows_a_frame(frames):
+    grid = frames("%%sql --grid\nSELECT shop, n, day FROM sales ORDER BY n DESC").value
+    assert [[cell.text for cell in row] for row in grid.model.page.rows] == [
+        ["a", "3", "2026-07-03"], ["b", "2", "2026-07-02"], ["a", "1", "2026-07-01"]
+    ]  # fmt: skip
+    assert [column.type for column in grid.model.page.columns] == ["TEXT", "INTEGER", "DATE"]
