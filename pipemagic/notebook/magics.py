@@ -268,9 +268,7 @@ class PipeMagics(Magics):
         try:
             watched = getattr(self.shell, "kernel", None) is not None or sys.stderr.isatty()
             with show_progress("rows received", settings) if watched else nullcontext() as progress:
-                result = self.session.run_cell(
-                    cell, on=options.on, options=options.run_options(progress, pages=options.grid)
-                )
+                result = self.session.run_cell(cell, on=options.on, options=options.run_options(progress))
         except StatementError as error:
             results.deliver_failed(error.cell, perf_counter() - started)
             raise
@@ -291,17 +289,17 @@ class PipeMagics(Magics):
         from pipemagic.explore.page_query import SelectedRows
         from pipemagic.hrana.values import decode_argument
         from pipemagic.notebook.panels.result_grid import ResultGrid
-        from pipemagic.session.cell import NO_ROWS
         from pipemagic.text import word
 
         assert result.last is not None
         connection, outcome = self.session.connection(options.on), result.outcomes[-1]
-        sent = (result.last.sql or "").removesuffix(NO_ROWS)
         args = {argument.name: decode_argument(argument.value) for argument in result.last.named_args or ()}
+        sent = (result.last.sql or "").rpartition(" LIMIT ")[0]
         unknown = {name: value for name, value in args.items() if not (options.params or name[1:] in self.user_ns)}
         rows = SelectedRows.of_result(outcome.result.cols, with_literals(cell.statements[-1].text, unknown), sent, args)
         repeated = {"--on": options.on, "--params": options.params, "--with": ",".join(options.with_)}
         flags = "".join(f" {flag} {word(value)}" for flag, value in repeated.items() if value)
+        flags += " --frames" if options.frames else ""
         try:
             grid = ResultGrid(connection, rows, self.user_ns, timeout=options.timeout, options=flags)
         except StatementError as error:

@@ -152,17 +152,22 @@ class SqlOptions:
         """Whether an option is about the rows of a frame."""
         return bool(self.out or self.type or self.to_csv or self.to_parquet) or self.limit is not None
 
-    def run_options(self, progress: Callable[[int], None] | None, *, pages: bool) -> RunOptions:
+    def run_options(self, progress: Callable[[int], None] | None) -> RunOptions:
         """Return the options for the session; ``progress`` is called with the number of rows received."""
         from pipemagic.session.cell import RunOptions
 
+        first_rows = None
+        if self.grid:  # which reads its rows itself; but an error in the first page must undo an atomic cell
+            from pipemagic.explore.page_query import SIZES
+
+            first_rows = SIZES[0] + 1 if self.atomic else 0
         return RunOptions(
             close=self.close,
             atomic=self.atomic,
             tables=len(self.out) if len(self.out) > 1 else None,
             limit=self.limit,
             timeout=self.timeout,
-            pages=pages,
+            first_rows=first_rows,
             progress=progress,
         )
 

@@ -23,9 +23,6 @@ from pipemagic.sql import ParsedStatement, Token
 _SHORT = 4096
 """The maximum length in characters of texts with cached statements."""
 
-NO_ROWS = " LIMIT 0"
-"""The end of a statement of `Cell.without_rows`."""
-
 READS_TABLES = re.compile(r"\b(?:FROM|JOIN|IN)\b", re.IGNORECASE)
 """Matches every statement that reads a table."""
 
@@ -99,11 +96,11 @@ class Cell:
                 stmts[at] = msgspec.structs.replace(stmts[at], sql=source_maps[at].text)
         return replace(self, stmts=tuple(stmts), source_maps=tuple(source_maps))
 
-    def without_rows(self) -> Cell:
-        """Return the cell with its last query as a subquery that returns its columns and no rows."""
+    def first_rows(self, count: int) -> Cell:
+        """Return the cell with its last query as a subquery that returns its first rows."""
         *others, last = self.all_source_maps
         end = len(last.text)
-        last = last.edited([Edit(0, 0, "SELECT * FROM (\n"), Edit(end, end, f"\n){NO_ROWS}")])
+        last = last.edited([Edit(0, 0, "SELECT * FROM (\n"), Edit(end, end, f"\n) LIMIT {count}")])
         stmt = msgspec.structs.replace(self.stmts[-1], sql=last.text)
         return replace(self, stmts=(*self.stmts[:-1], stmt), source_maps=(*others, last))
 
@@ -155,9 +152,9 @@ class RunOptions:
 
     ``close`` ends the stream afterwards. ``tables`` is how many statements must return columns. With ``atomic`` all
     of the cell is applied, or nothing. ``limit`` is the maximum number of rows of a query, ``timeout`` how many seconds
-    to wait for the response. With ``pages`` the last statement, a query, returns its columns and no rows. ``progress``
-    is called with the number of rows of a large result received so far.
-    Without ``says_open`` an error does not say that the transaction is still open.
+    to wait for the response. With ``first_rows`` the last statement, a query, returns that many rows, and the result
+    has it as it was sent. ``progress`` is called with the number of rows of a large result received so far. Without
+    ``says_open`` an error does not say that the transaction is still open.
     """
 
     close: bool = False
@@ -165,7 +162,7 @@ class RunOptions:
     atomic: bool = False
     limit: int | None = None
     timeout: float | None = None
-    pages: bool = False
+    first_rows: int | None = None
     progress: Callable[[int], None] | None = None
     says_open: bool = True
 

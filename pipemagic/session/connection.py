@@ -224,7 +224,7 @@ class Connection:
             if options.atomic and self._check_still_open(cell):
                 raise guards.transaction_open(self.name)
             cell = cell if options.limit is None else cell.limited(options.limit)
-            cell = cell.without_rows() if options.pages else cell
+            cell = cell if options.first_rows is None else cell.first_rows(options.first_rows)
             before = self._transaction.content()
             try:
                 attempt = self._attempt(cell, before, options)
@@ -257,7 +257,8 @@ class Connection:
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), done, notes)
         is_open = self._transaction.open and not options.close
         open_line = transactions.open_line(self._transaction.count) if is_open else ""
-        return CellResult(tuple(done), tuple(notes), open_line, last=cell.stmts[-1] if options.pages else None)
+        last = None if options.first_rows is None else cell.stmts[-1]
+        return CellResult(tuple(done), tuple(notes), open_line, last=last)
 
     def _failure(
         self, error: StatementError, cell: Cell, run: Run, before: TransactionContent, options: RunOptions
@@ -445,15 +446,18 @@ class Connection:
         others = {name: other.schema for name, other in self.others().items() if other is not self}
         self.with_database(lambda database: check_statement(database, cell, self.schema, others))
 
-    def request(self, requests: Sequence[Request], *, committed: bool = False) -> list[Entry]:
+    def request(
+        self, requests: Sequence[Request], *, committed: bool = False, timeout: float | None = None
+    ) -> list[Entry]:
         """Send requests that run no statement; return an entry for each, errors included.
 
         The stream of the cells is used if it may see more than others, in a transaction and with temporary tables,
-        unless they are about what is ``committed``.
+        unless they are about what is ``committed``. ``timeout`` holds on that stream alone, and ends it.
         """
         with self._lock:
             if self.stream is not None and self.sees_more and not committed:
-                return self._send(self.stream, requests)
+                with nullcontext() if timeout is None else self.stream.deadline(timeout):
+                    return self._send(self.stream, requests)
 
         def on_own_stream(database: Database) -> list[Entry]:
             with database.open_stream() as own:

@@ -113,7 +113,7 @@ class CellResult:
     the reason in one line. ``total`` is the number of statements, ``tables`` the outcomes with columns, in order,
     ``repeated`` those in which columns have the same name, ``returned`` the last one of ``tables``, whose frame is the
     cell's value, and ``named`` the outcomes by their ``-- name:`` comments. ``last`` is the last statement as it was
-    sent, of a cell that ran with ``pages``.
+    sent, of a cell that ran with ``first_rows``.
     """
 
     outcomes: tuple[Outcome, ...]

@@ -34,8 +34,6 @@ class BrowsedDatabase:
     read: Callable[..., Any]
     is_connection: bool = False
     """Whether the name is that of a connection, which commands can use."""
-    counts: Callable[[], bool] = lambda: True
-    """Returns False while counting all rows could hold up cells."""
 
     @classmethod
     def of_connection(cls, session: Session, name: str) -> BrowsedDatabase:
@@ -52,10 +50,10 @@ class BrowsedDatabase:
 
         def read(query: Callable[[Database], Any], timeout: float | None = None) -> Any:
             if connection.sees_more:
-                return connection.with_database(lambda _: query(cast("Database", CellsDatabase(connection))))
+                return connection.with_database(lambda _: query(cast("Database", CellsDatabase(connection, timeout))))
             return connection.with_database(partial(_query_beside, query, timeout))
 
-        return cls(connection.name, read, is_connection=True, counts=lambda: not connection.sees_more)
+        return cls(connection.name, read, is_connection=True)
 
 
 def _query_beside(query: Callable[[Database], Any], timeout: float | None, database: Database) -> Any:
@@ -66,8 +64,8 @@ def _query_beside(query: Callable[[Database], Any], timeout: float | None, datab
 class CellsDatabase:
     """The part of `Database` that queries use, on the stream of the cells; each request waits for a running cell."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, timeout: float | None = None) -> None:
+        self._connection, self._timeout = connection, timeout
 
     @property
     def dialect(self) -> Dialect:
@@ -76,7 +74,8 @@ class CellsDatabase:
 
     def send(self, requests: Sequence[StreamRequest]) -> list[Entry]:
         """Send requests; the stream stays open."""
-        return self._connection.request([request for request in requests if not isinstance(request, Close)])
+        kept = [request for request in requests if not isinstance(request, Close)]
+        return self._connection.request(kept, timeout=self._timeout)
 
     def execute(self, sql: str, args: Arguments = None) -> Result:
         """Run one statement."""

@@ -51,7 +51,7 @@ def _explain(database: Database, query: PageQuery, relation: Relation | None) ->
 
 def _notes(page: Page) -> Sequence[str]:
     """Return the notes on the statement of a filtered page, unless notes are switched off."""
-    query, relation = page.query, page.relation
+    query, relation = page.query, as_sent(page.relation)
     if not (query.where and FOUND_IN.search(query.where) and _wants_notes()):
         return ()
     cell = parse_cell(rows_sql(query, relation), _values(relation))

@@ -14,7 +14,7 @@ from pipemagic.explore.page_values import NUMBER
 from pipemagic.explore.profile import profile, profile_sql
 from pipemagic.explore.profile_result import ColumnProfile, Profile
 from pipemagic.notebook.panels import filtered_rows
-from pipemagic.notebook.panels.browsed_database import BrowsedDatabase, Request
+from pipemagic.notebook.panels.browsed_database import BrowsedDatabase, CellsDatabase, Request
 from pipemagic.notebook.panels.tasks import STOPPED, Action, LatestTask
 from pipemagic.text import column_list, escape_controls, plural, word
 
@@ -139,14 +139,16 @@ class GridModel:
             self.counting.stop("")
             self.counting.clear()
             return
-        if not source.counts():
-            return
 
-        def apply(total: int) -> str:
+        def count_rows(database: Database) -> int | None:
+            if isinstance(database, CellsDatabase):  # it would hold up cells, and might outlast their transaction
+                return None
+            return page_query.count_rows(database, page.query, page.relation)
+
+        def apply(total: int | None) -> str:
             self.total = total
             return ""
 
-        count_rows = partial(page_query.count_rows, query=page.query, relation=page.relation)
         Request(source, count_rows, COUNT_TIMEOUT).start(self.counting, "counting ...", apply)
 
     def _reading_changed(self) -> None:
