@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pipemagic.errors import ParameterError
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import quote, tokens
+from pipemagic.sql import Token, quote, tokens
 from pipemagic.sql.tokenizer import BLANK
 
 _CLAUSES = frozenset(["GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT"])
@@ -96,11 +97,15 @@ def literal(value: SqlValue) -> str:
 
 
 def with_literals(text: str, values: Mapping[str, SqlValue]) -> str:
-    """Return SQL with the values of some parameters written as literals."""
-    return "".join(
-        literal(values[token.text]) if token.kind == "param" and token.text in values else token.text
-        for token in tokens(text)
-    )
+    """Return SQL with the values of some parameters written as literals, if they have one."""
+
+    def written(token: Token) -> str:
+        if token.kind == "param" and token.text in values:
+            with suppress(ParameterError):
+                return f" {literal(values[token.text])} "  # without the space, - before -1 would begin a comment
+        return token.text
+
+    return "".join(map(written, tokens(text)))
 
 
 def quote_name(name: str) -> str:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from pipemagic import sql
-from pipemagic.errors import SessionError
+from pipemagic.errors import SessionError, StatementError
+from pipemagic.explore.conditions import is_balanced
 from pipemagic.explore.schema import Relation
 from pipemagic.hrana.messages import Stmt
 from pipemagic.session.parameters import HAS_PARAMETERS, Dates, bind
@@ -25,6 +26,9 @@ _SHORT = 4096
 
 READS_TABLES = re.compile(r"\b(?:FROM|JOIN|IN)\b", re.IGNORECASE)
 """Matches every statement that reads a table."""
+
+_FIRST, _LAST = "SELECT * FROM (\n", "\n) LIMIT {}"
+"""The beginning and the end of a statement of `Cell.first_rows`."""
 
 _NAME = re.compile(r"--[ \t]*name[ \t]*:[ \t]*(\w+)\s*")
 
@@ -98,9 +102,25 @@ class Cell:
 
     def first_rows(self, count: int) -> Cell:
         """Return the cell with its last query as a subquery that returns its first rows."""
+        end = len(self.sent(-1))
+        if not is_balanced(self.sent(-1)):  # the server refuses it, but perhaps not as a subquery
+            return self
+        return self._with_last([Edit(0, 0, _FIRST), Edit(end, end, _LAST.format(count))])
+
+    def without_subquery(self, count: int, error: StatementError) -> tuple[Cell, StatementError]:
+        """Return the cell before `first_rows`, and an error of its last statement as the server would report it."""
+        text, last = self.sent(-1), _LAST.format(count)
+        if not text.endswith(last) or error.index != len(self.stmts) - 1:
+            return self, error
+        cell = self._with_last([Edit(0, len(_FIRST), ""), Edit(len(text) - len(last), len(text), "")])
+        end = len(cell.sent(-1).encode())
+        offset = None if error.offset is None else error.offset - len(_FIRST)
+        message = error.message if offset is None or offset < end else "incomplete input"
+        return cell, error.replace(message=message, offset=None if offset is None else min(offset, end))
+
+    def _with_last(self, edits: Sequence[Edit]) -> Cell:
         *others, last = self.all_source_maps
-        end = len(last.text)
-        last = last.edited([Edit(0, 0, "SELECT * FROM (\n"), Edit(end, end, f"\n) LIMIT {count}")])
+        last = last.edited(edits)
         stmt = msgspec.structs.replace(self.stmts[-1], sql=last.text)
         return replace(self, stmts=(*self.stmts[:-1], stmt), source_maps=(*others, last))
 

@@ -253,7 +253,10 @@ class Connection:
             changed = run.results or first.rolls_back or first.changes_rows or first.changes_schema
             if loss is not None and (options.atomic or not (done or changed)):
                 self._transaction.restore(loss, refuses=state is Tx.LOST)  # the cell has no effect: a retry is possible
-            failure = self._failure(run.error, cell, run, before, options)
+            refused = run.error
+            if options.first_rows is not None:
+                cell, refused = cell.without_subquery(options.first_rows, refused)
+            failure = self._failure(refused, cell, run, before, options)
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), done, notes)
         is_open = self._transaction.open and not options.close
         open_line = transactions.open_line(self._transaction.count) if is_open else ""
