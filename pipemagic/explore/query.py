@@ -5,7 +5,7 @@ Statements may be unfinished: what cannot be read is skipped.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, zip_longest
@@ -134,12 +134,21 @@ class Query:
     @cached_property
     def columns(self) -> TypedColumns:
         """The columns of the result as far as they are named; those taken from a table have its types."""
+        return tuple(column for column in self._places if column[0])
+
+    @cached_property
+    def _places(self) -> TypedColumns:
+        """The columns of the result, with the name '' for those without a name."""
         words = self.part.words()
         first = next((word for word in words if word in ("SELECT", "VALUES")), "")
         if first == "VALUES":
             row = self.part.group(words.index("VALUES") + 1) or Group()
             return tuple((f"column{number}", "") for number, _ in enumerate(row.split(), 1))
-        return tuple(column for item, alias in self.select_list for column in self.columns_of(item, alias))
+        return tuple(
+            column
+            for item, alias in self.select_list
+            for column in self.columns_of(item, alias) or [("", self.declared(item) or "")]
+        )
 
     @property
     def is_complete(self) -> bool:
@@ -308,7 +317,7 @@ class Query:
             if inner.derived is None or inner.derived[0] is not self.tables:
                 inner.derived = (self.tables, tuple(queries_of(inner, self.tables, depth=self.depth + 1)))
             queries = inner.derived[1]
-            yield TableReference(alias, _derived(alias, "subquery", queries[0].columns, queries))
+            yield TableReference(alias, _derived(alias, "subquery", compound_columns(queries), queries))
         return index
 
 
@@ -325,6 +334,14 @@ def queries_of(group: Group, tables: Mapping[str, Relation], outer: Query | None
     visible = common if outer is None else {**outer.common, **common}
     cuts = [-1, *(at for at, word in enumerate(group.words()) if word in COMPOUND), len(group.items)]
     return [Query(group.slice(start + 1, end), tables, visible, outer, depth) for start, end in pairwise(cuts)]
+
+
+def compound_columns(queries: Sequence[Query]) -> TypedColumns:
+    """Return the named columns of a subquery or common table expression: in SQLite, with the types of its last term."""
+    if len(queries) == 1:
+        return queries[0].columns
+    places = zip_longest(queries[0]._places, queries[-1]._places, fillvalue=("", ""))
+    return tuple((name, type_) for (name, _), (_, type_) in places if name)
 
 
 def all_queries(group: Group, tables: Mapping[str, Relation], outer: Query | None = None) -> Iterator[Query]:
@@ -372,16 +389,24 @@ def _common_tables(group: Group, tables: Mapping[str, Relation], depth: int) -> 
             at += 1
         body = definition.group(at)
         queries = [] if body is None else queries_of(body, visible, depth=depth + 1)
-        columns = queries[0].columns if queries else ()
-        if names:
-            types = [queries[0].declared_at(at) or "" for at in range(len(names))] if queries else []
-            columns = tuple(zip_longest(names, types, fillvalue=""))
         if body is not None or names:
             name = definition.name(0)
-            visible[name.lower()] = definitions[name.lower()] = _derived(name, "common table", columns, queries)
+            if len(queries) > 1:  # the last one may be recursive, and then reads the columns of the first one
+                own = _derived(name, "common table", _columns_of(queries[:1], names), queries[:1])
+                queries = queries_of(body or Group(), {**visible, name.lower(): own}, depth=depth + 1)
+            table = _derived(name, "common table", _columns_of(queries, names), queries)
+            visible[name.lower()] = definitions[name.lower()] = table
         if len(definition.items) > at + 1:
             break
     return definitions
+
+
+def _columns_of(queries: Sequence[Query], names: Sequence[str]) -> TypedColumns:
+    """Return the columns of a common table expression, which may have ``names`` of its own."""
+    if not names:
+        return compound_columns(queries) if queries else ()
+    types = [queries[-1].declared_at(at) or "" for at in range(len(names))] if queries else []
+    return tuple(zip_longest(names, types, fillvalue=""))
 
 
 _EACH = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")

@@ -352,7 +352,8 @@ def _typed(result: StmtResult, scope: Scope) -> StmtResult:
     pairs = list(zip(result.cols, columns, strict=False))
     if len(columns) != len(result.cols) or any(name not in ("", (col.name or "").lower()) for col, (name, _) in pairs):
         return result
-    cols = [msgspec.structs.replace(col, decltype=col.decltype or type_ or None) for col, (_, type_) in pairs]
+    # The server knows only the affinity of a column in a recursion.
+    cols = [msgspec.structs.replace(col, decltype=type_ or col.decltype) for col, (_, type_) in pairs]
     return msgspec.structs.replace(result, cols=cols)
 
 
@@ -378,8 +379,11 @@ def _columns_of_star(query: Query, label: str) -> Iterator[tuple[str, str]]:
     seen = set[str]()
     for source in query.all_sources:
         columns = [(name.lower(), _declared(type_)) for name, type_ in source.columns]
-        if isinstance(source.table, Derived) and source.table.queries:  # its columns are only those with names
-            inner = _columns(source.table.queries[0])
+        if isinstance(source.table, Derived) and (
+            queries := source.table.queries
+        ):  # its columns are only those with names
+            terms = zip(_columns(queries[0]), _columns(queries[-1]), strict=False)
+            inner = [(name, type_) for (name, _), (_, type_) in terms]
             columns = columns if len(columns) == len(inner) else inner
         for name, type_ in columns:
             is_joined = not label and name in seen and (name in joined or "NATURAL" in words)

@@ -239,6 +239,12 @@ STATEMENTS: dict[str, list[str | Both]] = {
         "SELECT shop FROM sales WHERE id < 3 UNION SELECT country FROM city WHERE seats > 30",
         "SELECT max(n) FROM (SELECT count(*) AS n FROM sales UNION ALL SELECT count(*) FROM city)",
         "VALUES ('x') UNION SELECT shop FROM shops",
+        # In FROM, SQLite takes the declared types of the last term.
+        "SELECT x FROM (SELECT day AS x FROM sales UNION ALL SELECT note FROM sales)",
+        "WITH w AS (SELECT shop AS x FROM sales UNION ALL SELECT day FROM sales WHERE id < 4) SELECT * FROM w",
+        "WITH w AS (SELECT day || '' AS x FROM sales UNION ALL SELECT day FROM sales) SELECT max(x), x FROM w GROUP BY x",
+        "WITH RECURSIVE c(day, n) AS (SELECT day, 0 FROM sales WHERE id < 3 UNION ALL SELECT day, n + 1 FROM c WHERE n < 2) "
+        "SELECT day, n FROM c ORDER BY n, day",
     ],
     "windows": [
         "SELECT id, row_number() OVER (ORDER BY total, id) FROM sales ORDER BY id",

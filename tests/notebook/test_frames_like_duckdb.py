@@ -62,7 +62,7 @@ class Notebook:
         """Run a statement; return its result, or the message of its error."""
         self.shell.names.update(self.frames[form])
         done = self.shell.run(f"%%sql --on {database} -o result\n{statement}")
-        return self.shell.names["result"] if done.error is None else done.error.message
+        return self.shell.names["result"] if done.error is None else done.error.message.partition("\n")[0]
 
     def check(self, form: str, question: str | Both, variables: dict[str, Any] | None = None) -> None:
         """Compare the rows with DuckDB's, and the types with those from tables."""
@@ -83,11 +83,11 @@ def tables_of(form: str) -> str:
 
 def assert_same(frame: pd.DataFrame, from_table: pd.DataFrame, statement: str) -> None:
     """Assert that two results have the same names, dtypes and rows; in the same order, if the statement says which."""
-    assert list(frame.columns) == list(from_table.columns)
-    assert list(map(str, frame.dtypes)) == list(map(str, from_table.dtypes))
+    assert list(frame.columns) == list(from_table.columns), statement
+    assert list(map(str, frame.dtypes)) == list(map(str, from_table.dtypes)), statement
     if in_order(statement):
         assert_frame_equal(frame, from_table, check_exact=True)
-    assert sorted(rows_of(frame)) == sorted(rows_of(from_table))
+    assert sorted(rows_of(frame)) == sorted(rows_of(from_table)), statement
 
 
 @contextmanager
@@ -210,12 +210,12 @@ COMPARED = ["1", "'1'", "'3'", "3", "3.0", "' 3'", "x'616263'", "'Łódź'", "0"
 ABOUT_COLUMN = [
     "{c}", "typeof({c}) || quote({c})", "{c} || ''", "{c} + 0", "-{c}", "max({c}) OVER (ORDER BY n)", "{c} = {c}", "NOT {c}",
     "CASE WHEN n > 1 THEN {c} END", "coalesce({c}, {c})", "(SELECT max(x.{c}) FROM {table} x)", "{c} IN (SELECT {c} FROM {table})",
-    "(SELECT count(*) FROM {table} x JOIN {table} y ON x.{c} = y.{c})", "CAST({c} AS TEXT)", "{c} BETWEEN 1 AND 'x'",
+    "(SELECT count(*) FROM {table} x JOIN {table} y ON x.{c} = y.{c})", "CAST({c} AS TEXT)",
     "(SELECT group_concat(quote(x)) FROM (SELECT DISTINCT {c} AS x FROM {table} ORDER BY x))", "(SELECT {c})", "+{c}",
     "(SELECT group_concat(y.n) FROM (SELECT n FROM {table} x ORDER BY x.{c}, n) y)", "{c} LIKE '%3%'", "{c} > place", "{c} = n",
     "(SELECT group_concat(k || m) FROM (SELECT quote({c}) AS k, count(*) AS m FROM {table} GROUP BY {c}))", "length({c})",
 ]  # fmt: skip
-COMPARING = [f"{{c}} {sign} {literal}" for literal in COMPARED for sign in ("=", "<")]
+COMPARING = [f"{{c}} {sign} {literal}" for literal in COMPARED for sign in ("=", "<", "BETWEEN 1 AND")]
 """Days and moments in tables compare a text like '3' as a number, frames as a text."""
 
 
