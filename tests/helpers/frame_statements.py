@@ -30,14 +30,16 @@ STATEMENTS: dict[str, list[str | Both]] = {
         "SELECT sales.shop FROM sales WHERE sales.shop IS NULL",
         'SELECT "id", "shop" FROM "sales" WHERE "total" = 12.5 ORDER BY "id"',
         "SELECT id AS number, total * 2 AS double FROM sales ORDER BY number",
-        "SELECT total + amount, total - amount, total * amount, -total, amount % 3 FROM sales WHERE total > 0 ORDER BY id",
+        "SELECT total + amount, total - amount, total * amount, -total, amount % 3 FROM sales WHERE "
+        "total > 0 ORDER BY id",
         "SELECT amount / 2.0, total / 4 FROM sales ORDER BY id",
         Both("SELECT amount / 2 FROM sales ORDER BY id", "SELECT amount // 2 FROM sales ORDER BY id"),
         "SELECT shop || '-' || grade FROM sales ORDER BY id",
         "SELECT id || ':' || day FROM sales ORDER BY id",
         "SELECT sold || '' FROM sales WHERE id IN (1, 2, 10) ORDER BY id",
         "SELECT coalesce(shop, '?'), ifnull(total, 0.0), nullif(amount, 3) FROM sales ORDER BY id",
-        "SELECT CASE WHEN total > 10 THEN 'much' WHEN total IS NULL THEN 'none' ELSE 'little' END FROM sales ORDER BY id",
+        "SELECT CASE WHEN total > 10 THEN 'much' WHEN total IS NULL THEN 'none' ELSE 'little' END FROM "
+        "sales ORDER BY id",
         "SELECT CASE grade WHEN 'a' THEN 1 WHEN 'b' THEN 2 END FROM sales ORDER BY id",
         "SELECT iif(paid, shop, note) FROM sales ORDER BY id",
         "SELECT length(note), substr(note, 2, 3), replace(note, 'b', '*') FROM sales ORDER BY id",
@@ -100,12 +102,18 @@ STATEMENTS: dict[str, list[str | Both]] = {
         "SELECT strftime('%H:%M', sold), strftime('%w', day), strftime('%j', day) FROM sales ORDER BY id",
         "SELECT id, date(sold) FROM sales ORDER BY id",
         "SELECT id FROM sales WHERE date(sold) = day ORDER BY id",
-        Both("SELECT id, date(day, '+1 month') FROM sales WHERE strftime('%d', day) = '01' ORDER BY id",
-             "SELECT id, CAST(day + INTERVAL 1 MONTH AS DATE) FROM sales WHERE strftime('%d', day) = '01' ORDER BY id"),
-        Both("SELECT id, date(day, 'start of month') FROM sales ORDER BY id",
-             "SELECT id, CAST(date_trunc('month', day) AS DATE) FROM sales ORDER BY id"),
-        Both("SELECT CAST(julianday(max(day)) - julianday(min(day)) AS INTEGER) FROM sales",
-             "SELECT date_diff('day', min(day), max(day)) FROM sales"),
+        Both(
+            "SELECT id, date(day, '+1 month') FROM sales WHERE strftime('%d', day) = '01' ORDER BY id",
+            "SELECT id, CAST(day + INTERVAL 1 MONTH AS DATE) FROM sales WHERE strftime('%d', day) = '01' ORDER BY id",
+        ),
+        Both(
+            "SELECT id, date(day, 'start of month') FROM sales ORDER BY id",
+            "SELECT id, CAST(date_trunc('month', day) AS DATE) FROM sales ORDER BY id",
+        ),
+        Both(
+            "SELECT CAST(julianday(max(day)) - julianday(min(day)) AS INTEGER) FROM sales",
+            "SELECT date_diff('day', min(day), max(day)) FROM sales",
+        ),
         "SELECT s.id, c.shop FROM sales AS s JOIN city AS c ON s.day = c.opened",
         "SELECT s.id, c.shop FROM sales AS s JOIN city AS c ON s.day > c.opened AND c.shop = 'Oslo' ORDER BY s.id",
         "SELECT opened FROM city UNION SELECT day FROM sales",
@@ -196,10 +204,14 @@ STATEMENTS: dict[str, list[str | Both]] = {
         "SELECT name FROM staff s WHERE pay > (SELECT avg(pay) FROM staff t WHERE t.shop = s.shop) ORDER BY id",
         "SELECT id, (SELECT country FROM city c WHERE c.shop = (SELECT shop FROM sales t WHERE t.id = s.id)) "
         "FROM sales s ORDER BY id",
-        Both("SELECT id FROM sales WHERE shop IN shops ORDER BY id",
-             "SELECT id FROM sales WHERE shop IN (FROM shops) ORDER BY id"),
-        Both("SELECT id FROM sales WHERE shop NOT IN shops ORDER BY id",
-             "SELECT id FROM sales WHERE shop NOT IN (FROM shops) ORDER BY id"),
+        Both(
+            "SELECT id FROM sales WHERE shop IN shops ORDER BY id",
+            "SELECT id FROM sales WHERE shop IN (FROM shops) ORDER BY id",
+        ),
+        Both(
+            "SELECT id FROM sales WHERE shop NOT IN shops ORDER BY id",
+            "SELECT id FROM sales WHERE shop NOT IN (FROM shops) ORDER BY id",
+        ),
         Both("SELECT id FROM sales WHERE shop NOT IN holes", "SELECT id FROM sales WHERE shop NOT IN (FROM holes)"),
         Both("SELECT id, id IN ids FROM sales ORDER BY id", "SELECT id, id IN (FROM ids) FROM sales ORDER BY id"),
         Both('SELECT 5 IN "ids", 6 IN ids', "SELECT 5 IN (FROM ids), 6 IN (FROM ids)"),
@@ -212,11 +224,13 @@ STATEMENTS: dict[str, list[str | Both]] = {
         "WITH city AS (SELECT 'X' AS shop, 7 AS seats) SELECT * FROM city",
         "WITH city AS (SELECT shop, 1 AS seats FROM sales) SELECT count(*), sum(seats) FROM city",
         "WITH x AS (SELECT * FROM city) SELECT (WITH city AS (SELECT 1 AS one) SELECT one FROM city), count(*) FROM x",
-        "SELECT id FROM sales WHERE shop IN (WITH big AS (SELECT shop FROM city WHERE seats > 30) SELECT shop FROM big) "
+        "SELECT id FROM sales WHERE shop IN (WITH big AS (SELECT shop FROM city WHERE seats > 30) SELECT "
+        "shop FROM big) "
         "ORDER BY id",
         "SELECT * FROM (WITH sales AS (SELECT 1 AS a) SELECT a FROM sales) CROSS JOIN (SELECT count(*) FROM sales)",
         "WITH RECURSIVE chain(id, name, level) AS (SELECT id, name, 0 FROM staff WHERE boss IS NULL UNION ALL "
-        "SELECT s.id, s.name, level + 1 FROM staff s JOIN chain c ON s.boss = c.id) SELECT * FROM chain ORDER BY level, id",
+        "SELECT s.id, s.name, level + 1 FROM staff s JOIN chain c ON s.boss = c.id) SELECT * FROM chain "
+        "ORDER BY level, id",
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) "
         "SELECT i, name FROM n LEFT JOIN staff ON staff.id = i ORDER BY i",
         "WITH m AS MATERIALIZED (SELECT shop, count(*) AS n FROM sales GROUP BY shop) "
@@ -242,8 +256,10 @@ STATEMENTS: dict[str, list[str | Both]] = {
         # In FROM, SQLite takes the declared types of the last term.
         "SELECT x FROM (SELECT day AS x FROM sales UNION ALL SELECT note FROM sales)",
         "WITH w AS (SELECT shop AS x FROM sales UNION ALL SELECT day FROM sales WHERE id < 4) SELECT * FROM w",
-        "WITH w AS (SELECT day || '' AS x FROM sales UNION ALL SELECT day FROM sales) SELECT max(x), x FROM w GROUP BY x",
-        "WITH RECURSIVE c(day, n) AS (SELECT day, 0 FROM sales WHERE id < 3 UNION ALL SELECT day, n + 1 FROM c WHERE n < 2) "
+        "WITH w AS (SELECT day || '' AS x FROM sales UNION ALL SELECT day FROM sales) SELECT max(x), x "
+        "FROM w GROUP BY x",
+        "WITH RECURSIVE c(day, n) AS (SELECT day, 0 FROM sales WHERE id < 3 UNION ALL SELECT day, n + 1 "
+        "FROM c WHERE n < 2) "
         "SELECT day, n FROM c ORDER BY n, day",
     ],
     "windows": [
@@ -260,9 +276,11 @@ STATEMENTS: dict[str, list[str | Both]] = {
         "SELECT id, lag(total) OVER (ORDER BY id), lead(shop, 2, 'end') OVER (ORDER BY id) FROM sales ORDER BY id",
         "SELECT id, first_value(id) OVER w, last_value(id) OVER w, nth_value(id, 2) OVER w FROM sales "
         "WINDOW w AS (PARTITION BY grade ORDER BY id) ORDER BY id",
-        "SELECT id, ntile(4) OVER (ORDER BY id), percent_rank() OVER (ORDER BY grade), cume_dist() OVER (ORDER BY grade) "
+        "SELECT id, ntile(4) OVER (ORDER BY id), percent_rank() OVER (ORDER BY grade), cume_dist() OVER "
+        "(ORDER BY grade) "
         "FROM sales ORDER BY id",
-        "SELECT * FROM (SELECT shop, id, row_number() OVER (PARTITION BY shop ORDER BY total DESC, id) AS n FROM sales) "
+        "SELECT * FROM (SELECT shop, id, row_number() OVER (PARTITION BY shop ORDER BY total DESC, id) "
+        "AS n FROM sales) "
         "WHERE n = 1 ORDER BY shop",
         "SELECT shop, sum(total), rank() OVER (ORDER BY sum(total) DESC) FROM sales GROUP BY shop ORDER BY 3, 1",
         "SELECT id, total - lag(total) OVER (PARTITION BY shop ORDER BY day, id) FROM sales ORDER BY id",
@@ -335,19 +353,34 @@ STATEMENTS: dict[str, list[str | Both]] = {
         "SELECT shop, count(*) FROM empty GROUP BY shop",
         "SELECT s.id FROM sales s JOIN empty e USING (id)",
         "SELECT id FROM empty UNION ALL SELECT id FROM ids ORDER BY id",
-        Both("SELECT id FROM sales WHERE id NOT IN (SELECT id FROM empty) ORDER BY id", "SELECT id FROM sales ORDER BY id"),
+        Both(
+            "SELECT id FROM sales WHERE id NOT IN (SELECT id FROM empty) ORDER BY id",
+            "SELECT id FROM sales ORDER BY id",
+        ),
         "SELECT row_number() OVER (ORDER BY id) FROM empty",
     ],
-}  # fmt: skip
+}
 """Statements by subject."""
 
 DAY = dt.date(2024, 2, 29)
 VARIABLES: dict[str, Any] = {
-    "day": DAY, "midnight": dt.datetime(2024, 2, 29), "stamp": pd.Timestamp(DAY), "as_text": "2024-02-29",
-    "as_numpy": np.datetime64("2024-02-29"), "moment": dt.datetime(2024, 1, 1, 8, 30), "least": 3, "share": 0.25,
-    "place": "Rome", "city_name": "Łódź", "yes": True, "nothing": None, "blob": b"\x00\xff",
-    "instant": dt.datetime(2024, 6, 30, 22, tzinfo=dt.UTC), "places": ["Rome", "Oslo"], "limit": 2,
-}  # fmt: skip
+    "day": DAY,
+    "midnight": dt.datetime(2024, 2, 29),
+    "stamp": pd.Timestamp(DAY),
+    "as_text": "2024-02-29",
+    "as_numpy": np.datetime64("2024-02-29"),
+    "moment": dt.datetime(2024, 1, 1, 8, 30),
+    "least": 3,
+    "share": 0.25,
+    "place": "Rome",
+    "city_name": "Łódź",
+    "yes": True,
+    "nothing": None,
+    "blob": b"\x00\xff",
+    "instant": dt.datetime(2024, 6, 30, 22, tzinfo=dt.UTC),
+    "places": ["Rome", "Oslo"],
+    "limit": 2,
+}
 WITH_PARAMETERS: list[str | Both] = [
     "SELECT id FROM sales WHERE day = :day ORDER BY id",
     "SELECT id FROM sales WHERE day = :midnight ORDER BY id",
@@ -365,32 +398,58 @@ WITH_PARAMETERS: list[str | Both] = [
     "SELECT id FROM sales WHERE sold = :moment ORDER BY id",
     "SELECT id FROM sales WHERE sold >= :moment AND paid = :yes ORDER BY id",
     "SELECT id FROM sales WHERE sold > :stamp ORDER BY id",
-    Both("SELECT id FROM kinds WHERE instant = :instant", "SELECT id FROM kinds WHERE instant = '2024-06-30 22:00:00+00'"),
+    Both(
+        "SELECT id FROM kinds WHERE instant = :instant", "SELECT id FROM kinds WHERE instant = '2024-06-30 22:00:00+00'"
+    ),
     "SELECT id FROM sales WHERE amount >= :least AND total > :share ORDER BY id",
     "SELECT id, total * :share FROM sales WHERE shop = :place ORDER BY id",
     "SELECT id FROM sales WHERE shop = :city_name OR shop IS NOT DISTINCT FROM :nothing ORDER BY id",
-    Both("SELECT id FROM sales WHERE shop IN :places ORDER BY id",
-         "SELECT id FROM sales WHERE list_contains(:places, shop) ORDER BY id"),
+    Both(
+        "SELECT id FROM sales WHERE shop IN :places ORDER BY id",
+        "SELECT id FROM sales WHERE list_contains(:places, shop) ORDER BY id",
+    ),
     "SELECT id FROM kinds WHERE data = :blob",
     "SELECT id FROM sales ORDER BY id LIMIT :limit OFFSET :least",
     "SELECT shop, count(*) FROM sales WHERE day < :day GROUP BY shop HAVING count(*) >= :limit ORDER BY shop",
-]  # fmt: skip
+]
 
 SCRIPTS: list[list[str]] = [
-    ["CREATE TABLE kept(id INTEGER, shop TEXT, total DOUBLE)", "INSERT INTO kept SELECT id, shop, total FROM sales WHERE paid",
-     "SELECT * FROM kept ORDER BY id"],
-    ["CREATE TABLE kept(shop TEXT, n INTEGER)", "INSERT INTO kept(n, shop) SELECT count(*), shop FROM sales GROUP BY shop",
-     "INSERT INTO kept SELECT shop, seats FROM city WHERE seats > 30", "SELECT * FROM kept ORDER BY shop, n"],
-    ["CREATE TABLE kept AS SELECT shop, seats FROM city", "SELECT * FROM kept JOIN sales USING (shop) ORDER BY sales.id"],
-    ["CREATE TABLE kept AS SELECT id, total FROM sales", "DELETE FROM kept WHERE id IN (SELECT id FROM ids)",
-     "SELECT * FROM kept ORDER BY id"],
-    ["CREATE TABLE kept AS SELECT id, total FROM sales",
-     "UPDATE kept SET total = (SELECT pay FROM staff WHERE staff.id = kept.id) WHERE id < 5", "SELECT * FROM kept ORDER BY id"],
-    ["CREATE TABLE kept AS SELECT id, total FROM sales",
-     "UPDATE kept SET total = staff.pay FROM staff WHERE staff.id = kept.id", "SELECT * FROM kept ORDER BY id"],
-    ["CREATE TABLE kept(id INTEGER PRIMARY KEY, day DATE)", "INSERT INTO kept SELECT id, day FROM sales",
-     "SELECT id FROM kept WHERE day IN (SELECT opened FROM city) ORDER BY id"],
-]  # fmt: skip
+    [
+        "CREATE TABLE kept(id INTEGER, shop TEXT, total DOUBLE)",
+        "INSERT INTO kept SELECT id, shop, total FROM sales WHERE paid",
+        "SELECT * FROM kept ORDER BY id",
+    ],
+    [
+        "CREATE TABLE kept(shop TEXT, n INTEGER)",
+        "INSERT INTO kept(n, shop) SELECT count(*), shop FROM sales GROUP BY shop",
+        "INSERT INTO kept SELECT shop, seats FROM city WHERE seats > 30",
+        "SELECT * FROM kept ORDER BY shop, n",
+    ],
+    [
+        "CREATE TABLE kept AS SELECT shop, seats FROM city",
+        "SELECT * FROM kept JOIN sales USING (shop) ORDER BY sales.id",
+    ],
+    [
+        "CREATE TABLE kept AS SELECT id, total FROM sales",
+        "DELETE FROM kept WHERE id IN (SELECT id FROM ids)",
+        "SELECT * FROM kept ORDER BY id",
+    ],
+    [
+        "CREATE TABLE kept AS SELECT id, total FROM sales",
+        "UPDATE kept SET total = (SELECT pay FROM staff WHERE staff.id = kept.id) WHERE id < 5",
+        "SELECT * FROM kept ORDER BY id",
+    ],
+    [
+        "CREATE TABLE kept AS SELECT id, total FROM sales",
+        "UPDATE kept SET total = staff.pay FROM staff WHERE staff.id = kept.id",
+        "SELECT * FROM kept ORDER BY id",
+    ],
+    [
+        "CREATE TABLE kept(id INTEGER PRIMARY KEY, day DATE)",
+        "INSERT INTO kept SELECT id, day FROM sales",
+        "SELECT id FROM kept WHERE day IN (SELECT opened FROM city) ORDER BY id",
+    ],
+]
 """Statements that run one after the other; only the rows of the last one are compared."""
 
 COUNT = sum(map(len, STATEMENTS.values())) + len(WITH_PARAMETERS) + len(SCRIPTS)

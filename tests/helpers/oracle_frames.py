@@ -18,7 +18,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
@@ -26,33 +26,36 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-DATE, MOMENT = dt.date.fromisoformat, dt.datetime.fromisoformat
 UTC = dt.UTC
 
-# Each column: the name, its kind, its values. Sums of the floats are exact in any order.
-TABLES: dict[str, list[tuple[str, str, list[Any]]]] = {
+Columns: TypeAlias = list[tuple[str, str, list[Any]]]
+"""The columns of a frame: the name, the kind, and the values of each, days and moments as texts."""
+
+# Sums of the floats are exact in any order.
+TABLES: dict[str, Columns] = {
     "sales": [
         ("id", "int", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]),
         ("shop", "text", ["Rome", "Oslo", "Rome", None, "Łódź", "Oslo", "東京", "Rome", "", None, "Lima", "Oslo"]),
         ("total", "float", [12.5, 7.25, None, 3.0, 100.125, -4.5, 0.0, 12.5, 1e6, None, 0.5, 7.25]),
         ("amount", "int", [3, 1, None, 2, 10, -1, 0, 3, None, 7, 1, 2]),
-        ("day", "date", [*map(DATE, [
-            "2024-01-01", "2024-01-01", "2024-01-31", "2024-02-29", "2023-12-31", "2024-02-01"]), None, *map(DATE, [
-            "2024-03-01", "2024-12-31", "2024-02-29"]), None, DATE("1999-01-01")]),
-        ("sold", "moment", [*map(MOMENT, [
-            "2024-01-01 08:30:00", "2024-01-01 00:00:00", "2024-01-31 23:59:59.500001"]), None, *map(MOMENT, [
-            "2023-12-31 12:00:00", "2024-02-01 07:00:01", "2024-02-01 07:00:00"]), None, *map(MOMENT, [
-            "2024-12-31 23:00:00", "2024-02-29 10:00:00.000001", "1969-07-20 20:17:40", "2024-01-01 08:30:00"])]),
+        ("day", "date", [
+            "2024-01-01", "2024-01-01", "2024-01-31", "2024-02-29", "2023-12-31", "2024-02-01", None,
+            "2024-03-01", "2024-12-31", "2024-02-29", None, "1999-01-01"]),
+        ("sold", "moment", [
+            "2024-01-01 08:30:00", "2024-01-01 00:00:00", "2024-01-31 23:59:59.500001", None,
+            "2023-12-31 12:00:00", "2024-02-01 07:00:01", "2024-02-01 07:00:00", None,
+            "2024-12-31 23:00:00", "2024-02-29 10:00:00.000001", "1969-07-20 20:17:40", "2024-01-01 08:30:00"]),
         ("paid", "bool", [True, False, None, True, True, False, False, True, None, True, False, True]),
         ("grade", "category", ["b", "a", "b", None, "c", "a", "b", "c", "a", "b", None, "b"]),
-        ("note", "text", ["", "it's", None, 'a "b"', "naïve 🐘", "line\nbreak", "100%", "a_b", "", "Zoë", "zoe", " x "]),
+        ("note", "text", ["", "it's", None, 'a "b"', "naïve 🐘", "line\nbreak", "100%", "a_b", "", "Zoë", "zoe",
+            " x "]),
     ],
     "city": [
         ("shop", "text", ["Rome", "Oslo", "Łódź", "東京", "Paris", None, "", "rome"]),
         ("country", "text", ["IT", "NO", "PL", "JP", "FR", None, "??", "it"]),
         ("seats", "int", [40, 25, 10, None, 55, 1, 0, 40]),
-        ("opened", "date", [DATE("2024-01-01"), DATE("2020-05-17"), None, *map(DATE, [
-            "2024-02-29", "2001-01-01", "2024-12-31", "2023-12-31", "1999-01-01"])]),
+        ("opened", "date", ["2024-01-01", "2020-05-17", None,
+            "2024-02-29", "2001-01-01", "2024-12-31", "2023-12-31", "1999-01-01"]),
         ("rent", "float", [12.5, 7.25, 0.5, 1e6, None, 3.0, 0.25, -0.5]),
     ],
     "staff": [
@@ -61,8 +64,8 @@ TABLES: dict[str, list[tuple[str, str, list[Any]]]] = {
         ("name", "text", ["Ada", "Bob", "Cleo", "Dan", "Eve", "Ada", "Finn"]),
         ("shop", "text", ["Rome", "Rome", "Oslo", "Oslo", None, "東京", "Lima"]),
         ("pay", "float", [900.5, 700.0, 700.0, 350.25, 350.25, None, 10.0]),
-        ("since", "date", [DATE("2001-01-01"), *map(DATE, ["2020-05-17", "2024-01-01", "2024-01-01"]), None, *map(DATE, [
-            "2024-02-29", "2023-12-31"])]),
+        ("since", "date", ["2001-01-01", "2020-05-17", "2024-01-01", "2024-01-01", None,
+            "2024-02-29", "2023-12-31"]),
     ],
     "extremes": [
         ("id", "int", [1, 2, 3, 4, 5, 6]),
@@ -76,8 +79,9 @@ TABLES: dict[str, list[tuple[str, str, list[Any]]]] = {
     "kinds": [
         ("id", "int", [1, 2, 3, 4]),
         ("clock", "time", [dt.time(10, 30), dt.time(0, 0), None, dt.time(23, 59, 59, 999999)]),
-        ("instant", "zoned", [*(MOMENT(text).replace(tzinfo=UTC) for text in [
-            "2024-01-01 00:00:00", "2024-06-30 22:00:00"]), None, MOMENT("2024-06-30 23:30:00.250000").replace(tzinfo=UTC)]),
+        ("instant", "zoned", [
+            "2024-01-01 00:00:00", "2024-06-30 22:00:00", None,
+            "2024-06-30 23:30:00.250000"]),
         ("price", "decimal", [Decimal("1.25"), Decimal("-0.50"), None, Decimal("1234.75")]),
         ("data", "bytes", [b"\x00\xff", b"", None, b"abc"]),
         ("flag", "bool", [True, False, True, False]),
@@ -96,7 +100,8 @@ TABLES: dict[str, list[tuple[str, str, list[Any]]]] = {
     "odd": [
         ("a b", "int", [1, 2, 3]), ("select", "text", ["x", "y", None]), ('qu"ote', "int", [4, None, 6]),
         ("Größe", "float", [1.5, 2.5, None]), ("group", "text", ["g", "g", "h"]), ("it's", "int", [7, 8, 9]),
-        ("a.b", "int", [0, 1, 1]), ("x?", "text", ["?", ":a", "$1"]), (":y", "int", [5, 5, 5]), ("%", "bool", [True, None, False]),
+        ("a.b", "int", [0, 1, 1]), ("x?", "text", ["?", ":a", "$1"]), (":y", "int", [5, 5, 5]),
+        ("%", "bool", [True, None, False]),
     ],
     "order": [("from", "int", [3, 1, 2]), ("where", "text", ["c", "a", "b"])],
     "Größen": [("größe", "int", [1, 2]), ("名", "text", ["一", "二"])],
@@ -115,8 +120,8 @@ POLARS = {
 }  # fmt: skip
 PANDAS = {
     "int": "Int64", "small": "int8", "float": "float64", "single": "Float32", "text": "str", "date": object,
-    "moment": "datetime64[us]", "zoned": "datetime64[us, UTC]", "bool": "boolean", "category": "category", "time": object,
-    "decimal": object, "bytes": object,
+    "moment": "datetime64[us]", "zoned": "datetime64[us, UTC]", "bool": "boolean", "category": "category",
+    "time": object, "decimal": object, "bytes": object,
 }  # fmt: skip
 PLAIN = PANDAS | {"int": "int64", "text": "string", "date": "datetime64[ns]", "bool": bool, "moment": "datetime64[ns]"}
 """NumPy's types, for columns without NULL; nanoseconds."""
@@ -151,9 +156,25 @@ MAKERS = {
 """The forms of a frame."""
 
 
-def frames(form: str, tables: Mapping[str, list[tuple[str, str, list[Any]]]] = TABLES) -> dict[str, Any]:
+def frames(form: str) -> dict[str, Any]:
     """Return all frames in one form, by name."""
-    return {name: MAKERS[form](columns) for name, columns in tables.items()}
+    return {
+        name: MAKERS[form](
+            [(column, kind, list(map(_READERS.get(kind, _same), values))) for column, kind, values in columns]
+        )
+        for name, columns in TABLES.items()
+    }
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_READERS: dict[str, Any] = {
+    "date": lambda text: text and dt.date.fromisoformat(text),
+    "moment": lambda text: text and dt.datetime.fromisoformat(text),
+    "zoned": lambda text: text and dt.datetime.fromisoformat(text).replace(tzinfo=UTC),
+}
 
 
 # -- DuckDB
@@ -197,7 +218,7 @@ class Oracle:
     def _are_days(self, name: str, column: str) -> bool:
         """Return True if a column has moments, all of them midnights."""
         text = f"CAST({_quoted(column)} AS VARCHAR)"
-        question = f'SELECT count({text}) > 0 AND bool_and({text} LIKE \'____-__-__ 00:00:00\') FROM "frame of {name}"'
+        question = f"SELECT count({text}) > 0 AND bool_and({text} LIKE '____-__-__ 00:00:00') FROM \"frame of {name}\""
         return bool(self._connection.execute(question).fetchall()[0][0])
 
     def rows(self, statement: str, variables: Mapping[str, Any] | None = None) -> list[tuple[str, ...]]:

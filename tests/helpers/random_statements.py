@@ -5,12 +5,13 @@ With ``mixed`` it also compares and combines values of different types, which on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple
 
+from oracle_frames import TABLES
+
 KINDS = {"category": "text"}
-TABLES = ("sales", "city", "staff", "ids", "shops", "empty")
+NAMES = ("sales", "city", "staff", "ids", "shops", "empty")
 OTHERS = ("kinds", "extremes", "odd")
 """Tables with values that overflow, or with types that the grammar combines only if ``mixed``."""
 
@@ -23,7 +24,8 @@ LITERALS = {
     "bool": ["true", "false"],
 }
 ANY_LITERAL = [
-    "3", "'3'", "3.0", "'3.0'", "' 3'", "'abc'", "x'61'", "'a'", "NULL", "-1", "1e6", "'1e6'", "0", "''", "9007199254740993",
+    "3", "'3'", "3.0", "'3.0'", "' 3'", "'abc'", "x'61'", "'a'", "NULL", "-1", "1e6", "'1e6'", "0", "''",
+    "9007199254740993",
 ]  # fmt: skip
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">="]
 
@@ -43,19 +45,19 @@ def _quoted(name: str) -> str:
 class Grammar:
     """Writes statements; the same ``random`` writes the same ones."""
 
-    def __init__(
-        self, random: Random, tables: Mapping[str, list[tuple[str, str, object]]], *, mixed: bool = False
-    ) -> None:
+    def __init__(self, random: Random, *, mixed: bool = False) -> None:
         self.random, self.mixed = random, mixed
         self.tables = {
-            name: {_quoted(column): KINDS.get(kind, kind) for column, kind, _ in tables[name]}
-            for name in (*TABLES, *(OTHERS if mixed else ()))
+            name: {_quoted(column): KINDS.get(kind, kind) for column, kind, _ in TABLES[name]}
+            for name in (*NAMES, *(OTHERS if mixed else ()))
         }
         self.aliases = 0
 
     def statement(self) -> str:
         """Return a statement; its rows are in the order of all its columns, or in none."""
-        shape = self.random.choice([self.rows, self.rows, self.groups, self.union, self.nested, self.common, self.windows])
+        shape = self.random.choice(
+            [self.rows, self.rows, self.groups, self.union, self.nested, self.common, self.windows]
+        )
         text, kinds = shape()
         if self.chance(0.5):
             text += f" ORDER BY {self.positions(len(kinds))}"
@@ -127,7 +129,8 @@ class Grammar:
         ])  # fmt: skip
         number, kind = self.value("float", [source], 1), self.kind_in([source])
         calls = [
-            ("row_number()", "int", ""), ("rank()", "int", ""), (f"sum({number})", "float", frame), ("count(*)", "int", frame),
+            ("row_number()", "int", ""), ("rank()", "int", ""), (f"sum({number})", "float", frame),
+            ("count(*)", "int", frame),
             (f"lag({self.value(kind, [source], 0)})", kind, ""), (f"max({self.value(kind, [source], 0)})", kind, frame),
             ("ntile(3)", "int", ""),
         ]  # fmt: skip
@@ -175,7 +178,9 @@ class Grammar:
     # -- expressions
 
     def column(self, kind: str, sources: list[Source]) -> str | None:
-        columns = [f"{source.alias}.{name}" for source in sources for name, own in source.columns.items() if own == kind]
+        columns = [
+            f"{source.alias}.{name}" for source in sources for name, own in source.columns.items() if own == kind
+        ]
         return self.random.choice(columns) if columns else None
 
     def any_column(self, sources: list[Source]) -> str:
@@ -295,9 +300,11 @@ class Grammar:
         literal, sign = self.random.choice(ANY_LITERAL), self.random.choice(COMPARISONS)
         table = self.random.choice(["ids", "shops"])
         return self.random.choice([
-            f"{column} {sign} {literal}", f"{literal} {sign} {column}", f"{column} {sign} {other}", f"{column} IN ({literals})",
+            f"{column} {sign} {literal}", f"{literal} {sign} {column}", f"{column} {sign} {other}",
+            f"{column} IN ({literals})",
             f"{column} LIKE {literal}", f"{column}", f"{column} IS {literal}", f"{column} IN {table}",
             f"{column} {sign} {literal} COLLATE NOCASE", f"({column}, {other}) = ({literal}, {literal})",
-            f"{column} {sign} (SELECT {literal})", f"{column} || '' {sign} {literal}", f"CAST({column} AS TEXT) {sign} {literal}",
+            f"{column} {sign} (SELECT {literal})", f"{column} || '' {sign} {literal}",
+            f"CAST({column} AS TEXT) {sign} {literal}",
             f"{literal} BETWEEN {column} AND {other}", f"typeof({column}) = 'text'",
         ])  # fmt: skip
