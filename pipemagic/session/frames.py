@@ -379,9 +379,8 @@ def _columns_of_star(query: Query, label: str) -> Iterator[tuple[str, str]]:
     seen = set[str]()
     for source in query.all_sources:
         columns = [(name.lower(), _declared(type_)) for name, type_ in source.columns]
-        if isinstance(source.table, Derived) and (
-            queries := source.table.queries
-        ):  # its columns are only those with names
+        queries = source.table.queries if isinstance(source.table, Derived) else ()
+        if queries:  # the columns of its relation are only those with names
             terms = zip(_columns(queries[0]), _columns(queries[-1]), strict=False)
             inner = [(name, type_) for (name, _), (_, type_) in terms]
             columns = columns if len(columns) == len(inner) else inner
