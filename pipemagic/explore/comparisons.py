@@ -115,7 +115,9 @@ def _compared(query: Query, operator: str, left: Group, right: Group, is_readabl
 
 
 def _in(query: Query, left: Group, right: Group, is_readable: bool) -> Iterator[Comparison]:
-    """Yield the comparisons of ``left IN right``."""
+    """Yield the comparisons of ``left IN right``; a name there is that of a table."""
+    if len(right.items) == 1 and right.is_name(0):
+        right = Group([Group([*(Token("word", text, 0) for text in ("SELECT", "*", "FROM")), *right.items])])
     listed = right.group(0) if len(right.items) == 1 else None
     if listed is None:  # a parameter that stands for a list, or one value in parentheses
         values = [right]

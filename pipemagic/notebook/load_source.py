@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -198,15 +198,21 @@ def new_name(name: str, variables: Mapping[str, object]) -> str:
 def add_load_hint(error: PipemagicError, variables: Mapping[str, Any], on: str | None) -> PipemagicError:
     """Return the error, with the line that loads the frame if one has the name of the missing table.
 
-    ``on`` is the connection that was named, None for the current one.
+    A value that can be converted to a frame, such as a Series, has the line that does it. ``on`` is the connection that
+    was named, None for the current one.
     """
     match = _MISSING.search(error.message.split("\n", 1)[0])
     name = (match["sql"] or match["command"]).strip('"') if match else ""
     frame = _find_frame(name, variables)
+    from pipemagic.frames.any_frame import conversion, kind_of
+    from pipemagic.text import word
+
+    value = variables.get(name)
+    if frame is None and not isinstance(value, Mapping | Sequence | Set) and (expression := conversion(value, name)):
+        hint = f"{name} is {kind_of(value)}, not a DataFrame:\n{name} = {expression}"
+        return error.replace(hint="\n".join(filter(None, [hint, error.hint])))
     if frame is None:
         return error
-    from pipemagic.frames.any_frame import kind_of
-    from pipemagic.text import word
 
     line = f"%pipedb load {frame} --table {name}{f' --on {word(on)}' if on else ''}"
     rest = error.hint.partition("\n")[2] if error.hint.startswith(_LIST_TABLES) else error.hint

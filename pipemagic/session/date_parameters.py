@@ -81,7 +81,8 @@ def _tables_compared(cell: Cell) -> list[str]:
 
 
 def _tables_in(queries: Sequence[Query]) -> Iterator[str]:
-    return (source.name for query in queries for source in query.all_sources if source.name)
+    sources = (source for query in queries for source in (*query.all_sources, *query.tables_after_in))
+    return (source.name for source in sources if source.name)
 
 
 def requests_for(names: Sequence[str]) -> list[Request]:

@@ -237,8 +237,8 @@ def _rows(name: str, value: object, cell: Cell) -> FrameRows:
 
 
 def _least_size(frame: pd.DataFrame) -> int:
-    """Return the least bytes of the arguments for a frame, without reading each value of a large one."""
-    memory = int(frame.memory_usage(index=False, deep=frame.size < MB // 10).sum())
+    """Return the least bytes of the arguments for a frame, without converting it."""
+    memory = int(frame.memory_usage(index=False, deep=True).sum())
     return max(frame.size, (memory - 120 * frame.size) // 4)  # a character takes up to 4 bytes in memory
 
 

@@ -26,6 +26,7 @@ COMPARED = {
     "n BETWEEN 1 AND 2 AND day = :a": [(":a", "DATE")],
     "day IN (:a, :b) OR at NOT IN (:c)": [(":a", "DATE"), (":b", "DATE"), (":c", "DATETIME")],
     "day IN :a": [(":a", "DATE")],
+    ":a IN e OR :b NOT IN flight": [(":a", "DATE"), (":b", "DATETIME")],
     ":a IN (day, at)": [(":a", "DATE"), (":a", "DATETIME")],
     "day IN (SELECT +value FROM temp.json_each(:a))": [(":a", "DATE")],
     "day IN (VALUES (:a), (:b))": [(":a", "DATE"), (":b", "DATE")],

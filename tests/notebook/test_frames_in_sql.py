@@ -355,6 +355,8 @@ def test_a_parameter_at_midnight_finds_the_days_of_a_frame(frames):
     assert rows(frames, "SELECT n FROM sales WHERE at = :day") == [[2]]
     frames.names["days"] = [dt.datetime(2026, 7, 1), dt.datetime(2026, 7, 3)]
     assert rows(frames, "SELECT n FROM sales WHERE day IN :days") == [[1], [3]]
+    frames.names["only"] = sales()[["day"]]
+    assert rows(frames, "SELECT :day IN only, :day IN (SELECT day FROM only)") == [[1, 1]]
 
 
 # -- what a load refuses
@@ -387,12 +389,24 @@ def test_the_hint_for_decimals_names_the_line_of_the_load(frames):
 
 @pytest.mark.parametrize(
     ("value", "hint"),
-    [(pl.LazyFrame({"a": [1]}), ""), (pd.Series([1], name="a"), ""), ([1], "")],
+    [
+        (pl.LazyFrame({"a": [1]}), "f is a Polars LazyFrame, not a DataFrame:\nf = f.collect()\n"),
+        (pd.Series([1], name="a"), "f is a Series, not a DataFrame:\nf = f.to_frame()\n"),
+        ([1], ""),
+    ],
     ids=["lazy frame", "series", "list"],
 )
-def test_other_values_are_no_frames(frames, value, hint):
+def test_other_values_are_no_frames_and_a_hint_converts_them(frames, value, hint):
     frames.names["f"] = value
-    assert "no such table: f" in frames.fails("%%sql\nSELECT * FROM f").out
+    out = frames.fails("%%sql\nSELECT * FROM f").out
+    assert "no such table: f" in out
+    assert hint in out
+    assert ("not a DataFrame" in out) is bool(hint)
+    if hint:
+        frames(hint.splitlines()[1])
+        assert rows(frames, "SELECT a FROM f") == [[1]]
+    frames("%%sql\nCREATE TABLE f AS SELECT 2 AS a")
+    assert rows(frames, "SELECT a FROM f") == [[2]]
 
 
 # -- where rows are sent
