@@ -492,6 +492,10 @@ class Connection:
         """
         return self._with_arguments(cell, partial(self.request, committed=committed), self.statements, empty=True)[0]
 
+    def has_loaded(self, table: str) -> None:
+        """Show no note that this table wins over the variable with its name, which was loaded into it."""
+        self._noted_tables.add(table)
+
     def _with_arguments(
         self, cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], earlier: Sequence[TransactionStatement],
         *, in_transaction: bool = False, empty: bool = False,
@@ -499,7 +503,7 @@ class Connection:
         """Return a cell with its dates and its frames as they are sent, and lines on the frames."""
         lines: list[str] = []
         if frames.may_send(cell, self.database.endpoint):
-            cell, lines = frames.without_tables(cell, send, self._noted_tables)
+            cell, lines = frames.without_tables(cell, send, set() if empty else self._noted_tables)
         if cell.dates:
             cell = date_parameters.with_dates(cell, send, earlier)
         if any(cell.scopes):

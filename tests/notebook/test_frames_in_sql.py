@@ -241,6 +241,16 @@ def test_a_table_wins_and_a_note_says_so_once(frames):
     assert second.lines == []
 
 
+def test_no_note_says_that_a_table_wins_over_the_frame_loaded_into_it(frames):
+    frames("%pipedb load sales --table sales")
+    assert frames("%%sql\nSELECT count(*) FROM sales").lines == []
+    frames.names["city"] = frames.names["sales"]
+    frames("%pipedb load city --table other")
+    assert frames("%%sql\nSELECT count(*) FROM city").lines == [
+        "city is a table of the database; the variable city was not used."
+    ]
+
+
 @pytest.mark.parametrize(
     ("server", "kind"),
     [("embedded", "TEMP TABLE sales (k)"), ("embedded", "VIEW sales AS SELECT 1 AS k"),

@@ -118,6 +118,8 @@ def load(context: CommandContext) -> None:
             loaded = connection.with_database(run)
     finally:
         _report_written(connection)
+    if not is_file and loaded.plan.table == name:
+        connection.has_loaded(name)
     columns = plural(len(loaded.plan.names), "column")
     details = "" if context.settings.quiet else _details(loaded, is_file=is_file)
     say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {loaded.plan.table}{details}.")
