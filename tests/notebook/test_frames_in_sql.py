@@ -251,6 +251,12 @@ def test_no_note_says_that_a_table_wins_over_the_frame_loaded_into_it(frames):
     ]
 
 
+def test_a_plan_leaves_the_note_to_the_cell_that_runs(frames):
+    frames("%%sql\nCREATE TABLE sales (k)")
+    frames("%%sql --explain\nSELECT k FROM sales")
+    assert len(frames("%%sql\nSELECT k FROM sales").lines) == 1
+
+
 @pytest.mark.parametrize(
     ("server", "kind"),
     [("embedded", "TEMP TABLE sales (k)"), ("embedded", "VIEW sales AS SELECT 1 AS k"),
