@@ -356,8 +356,9 @@ def read_page(database: Database, query: PageQuery, relation: Relation) -> Page:
     values = [row_values(row) for row in result.rows[: query.size]]
     rows = tuple(row_cells(row, columns) for row in result.rows[: query.size])
     shown = StmtResult(
-        [Col(column.name, column.type) for column in columns], [[encode(value) for value in row] for row in values]
-    )
+        [Col(column.name, column.type) for column in columns], [[encode(value) for value in row] for row in values],
+        query_duration_ms=result.wire.query_duration_ms,
+    )  # fmt: skip
     return Page(query, relation, columns, rows, len(result.rows) > query.size, shown)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.errors import AnswerTimeout, StatementError, UnknownName
 from pipemagic.explore import conditions, previews
 from pipemagic.explore.conditions import Condition
-from pipemagic.explore.page_query import SelectedRows, args_of, as_sent, source_sql
+from pipemagic.explore.page_query import SelectedRows, args_of, as_sent, identifier, source_sql
 from pipemagic.explore.profile_result import ColumnKind, ColumnProfile, Profile, ValueCount
 from pipemagic.explore.round_trip import run_queries
 from pipemagic.explore.schema import Column, Relation, Schema
@@ -162,7 +162,7 @@ def _column_sql(relation: Relation, column: str, top: int, where: str) -> str:
     is_select = isinstance(relation, SelectedRows)
     owner = "t" if is_select else quote(relation.name)
     rows = f"{source_sql(relation)} AS t" if is_select else f"main.{owner}"
-    value = f"{owner}.{quote(column)}"
+    value = f"{owner}.{identifier(column)}"  # it may be empty
     if where:  # renamed, because in a subquery columns named true or false cannot be resolved
         rows, value = f"(SELECT {value} AS v_ FROM {rows} WHERE {where}\n)", "v_"
     return _SQL.format(column=value, rows=rows, bins=BINS, last=BINS - 1, top=int(top))

@@ -272,7 +272,7 @@ class PipeMagics(Magics):
         except StatementError as error:
             results.deliver_failed(error.cell, perf_counter() - started)
             raise
-        grid = self._grid(cell, options, result) if options.grid and result.last is not None else None
+        grid = self._grid(cell, options, result, variables) if options.grid and result.last is not None else None
         seconds = perf_counter() - started
         if settings.notes and not results.quiet and FOUND_IN.search(cell.text):
             self._note(cell, options.on, result.outcomes, variables)
@@ -283,8 +283,13 @@ class PipeMagics(Magics):
             self._note_repeated_names(result, results, options.on)
         return value
 
-    def _grid(self, cell: Cell, options: SqlOptions, result: CellResult) -> ResultGrid:
-        """Return the grid of the last statement, and give its outcome the rows of the first page."""
+    def _grid(
+        self, cell: Cell, options: SqlOptions, result: CellResult, variables: Mapping[str, Any]
+    ) -> ResultGrid:  # fmt: skip
+        """Return the grid of the last statement, and give its outcome the rows of the first page.
+
+        ``variables`` has the values of its parameters. Those that a copied cell would not find are written into it.
+        """
         from pipemagic.explore.conditions import with_literals
         from pipemagic.explore.page_query import SelectedRows
         from pipemagic.hrana.values import decode_argument
@@ -295,9 +300,15 @@ class PipeMagics(Magics):
         connection, outcome = self.session.connection(options.on), result.outcomes[-1]
         args = {argument.name: decode_argument(argument.value) for argument in result.last.named_args or ()}
         sent = (result.last.sql or "").rpartition(" LIMIT ")[0]
-        unknown = {name: value for name, value in args.items() if not (options.params or name[1:] in self.user_ns)}
+        found: Mapping[str, Any] = self.user_ns  # the variables of a function may have the same names
+        if options.params:
+            found = variables.parents if options.jinja and isinstance(variables, ChainMap) else variables
+        unknown = {
+            name: value for name, value in args.items()
+            if name[1:] not in found or found[name[1:]] is not variables[name[1:]]
+        }  # fmt: skip
         rows = SelectedRows.of_result(outcome.result.cols, with_literals(cell.statements[-1].text, unknown), sent, args)
-        repeated = {"--on": options.on, "--params": options.params, "--with": ",".join(options.with_)}
+        repeated = {"--params": options.params, "--with": ",".join(options.with_)}
         flags = "".join(f" {flag} {word(value)}" for flag, value in repeated.items() if value)
         flags += " --frames" if options.frames else ""
         try:

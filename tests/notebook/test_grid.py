@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
+import signal
+import threading
 
 import pandas as pd
 import pytest
@@ -215,7 +217,7 @@ def test_parameters_names_and_lists(db, flights, rerun):
 def test_the_values_of_params_jinja_and_functions_reach_each_page(db, flights, rerun):
     db.names["given"] = {"low": 5}
     shown = grid(db, "SELECT id FROM flights WHERE id > :low", "--params given")
-    assert shown.model.cell.startswith("%%sql --params given\n")
+    assert shown.model.cell.startswith("%%sql --on db --params given\n")
     after(shown, shown.model.turn, 25)
     assert rerun(shown) == values(shown) == [(number,) for number in range(31, 56)]
     db.names["low"] = -5
@@ -224,6 +226,11 @@ def test_the_values_of_params_jinja_and_functions_reach_each_page(db, flights, r
     db("def f():\n    own = \"it's\"\n    return get_ipython().run_line_magic('sql', '--grid SELECT :own AS a')")
     shown = grid_of(db, "f()")
     assert rerun(shown) == values(shown) == [("it's",)]
+    db.names["own"] = "another value of the same name"
+    shown = grid_of(db, "f()")
+    assert rerun(shown) == values(shown) == [("it's",)]
+    shown = grid(db, "SELECT {{ low | bind }} + :low AS a", "--jinja --params given")
+    assert rerun(shown) == values(shown) == [(10,)]
 
 
 def test_saved_selects_files_and_connections(db, flights, rerun, tmp_path):
@@ -425,6 +432,41 @@ def test_a_closed_stream_and_a_new_connection(db, flights):
     assert values(shown)[0] == (51,)
 
 
+def test_copied_cells_run_on_the_connection_of_the_grid(db, flights, rerun):
+    shown = grid(db, "SELECT id FROM flights WHERE id > :low", "--params '{\"low\": 120}'")
+    model = after(shown, shown.model.start_profile)
+    until(lambda: model.profiling.wait(0))
+    model.export("variable", "late", replaces=False, done=lambda: None)
+    until(lambda: model.exporting.wait(0))
+    db("%pipedb connect --temporary --as other\n%sql CREATE TABLE flights AS SELECT 5 AS id")
+    assert rerun(shown) == values(shown) == [(number,) for number in range(121, 131)]
+    assert rerun(shown, model.profile_cell)[0][:2] == ("counts", 10)
+    assert rerun(shown, model.exporting.line) == values(shown)
+    assert db.names["late"]["id"].tolist() == list(range(121, 131))
+
+
+@BOTH
+def test_a_first_page_without_a_response_changed_nothing(db):
+    failed = db.fails(f"%%sql --grid --timeout 0.2\n{SLOW}")
+    assert (failed.error.code, "did not respond in time. Nothing was changed." in failed.out) == ("TIMEOUT", True)
+    interrupting = threading.Timer(0.5, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+    interrupting.start()
+    failed = db.fails(f"%%sql --grid\n{SLOW}")
+    interrupting.join()
+    assert failed.out.splitlines()[-2:] == [
+        "INTERRUPTED: interrupted while a request was pending", "The cell only reads: nothing was changed.",
+    ]  # fmt: skip
+
+
+def test_the_static_form_does_not_say_what_is_running(db):
+    shown = grid(db, f"{NUMBERS.format(2_000_000_000)} SELECT i FROM n")
+    page = opened(shown)
+    assert shown.model.counting.busy
+    page.wait("Rows 1 to 25 of more than 25; counting ...")
+    assert shown.to_text().endswith("Rows 1 to 25 of more than 25")
+    shown.close()
+
+
 @BOTH
 def test_read_only_connections(db, flights, request, service, server, monkeypatch):
     if server == "sqld":
@@ -569,6 +611,21 @@ def test_a_condition_has_the_errors_and_notes_of_a_cell(db, flights):
     page.click("Apply")
     page.wait("No rows match the filters.")
     assert "IS NULL" in page.words
+
+
+def test_notes_on_a_condition_know_all_tables(db):
+    db("%%sql\nCREATE TABLE a (i, day DATE); CREATE TABLE b (i, day DATE); INSERT INTO a VALUES (1, '2024-01-02')")
+    shown = grid(db, "SELECT * FROM a")
+    for where in ("day = '01/02/2024'", "i IN (SELECT i FROM b WHERE day = '01/02/2024')"):
+        model = after(shown, shown.model.set_condition, where)
+        assert "'01/02/2024' is not in SQLite's date format" in model.notes[0], where
+
+
+def test_a_column_without_a_name_is_profiled(db):
+    shown = grid(db, 'SELECT 5 AS ""')
+    model = after(shown, shown.model.start_profile)
+    until(lambda: model.profiling.wait(0))
+    assert model.profiles[""].minimum == 5
 
 
 # -- export

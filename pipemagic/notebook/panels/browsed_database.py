@@ -12,10 +12,12 @@ from pipemagic.client.arguments import Arguments, statement
 from pipemagic.client.batch_runner import result_of
 from pipemagic.client.database import Database, Statement
 from pipemagic.client.result import Result
-from pipemagic.errors import SessionError
+from pipemagic.errors import SessionError, UnknownOutcome
 from pipemagic.hrana.messages import Close, Entry, Execute, StmtResult
 from pipemagic.hrana.messages import Request as StreamRequest
 from pipemagic.notebook.panels.tasks import STOPPED, LatestTask
+from pipemagic.session.cell import NO_CELL
+from pipemagic.session.interrupts import InterruptOutcome, with_outcome
 
 if TYPE_CHECKING:
     from pipemagic.client.stream import Dialect
@@ -57,8 +59,11 @@ class BrowsedDatabase:
 
 
 def _query_beside(query: Callable[[Database], Any], timeout: float | None, database: Database) -> Any:
-    with database.sibling(timeout=timeout, finds_again=True) as own:
-        return query(own)
+    try:
+        with database.sibling(timeout=timeout, finds_again=True) as own:
+            return query(own)
+    except UnknownOutcome as error:
+        raise with_outcome(error, NO_CELL, InterruptOutcome.ONLY_READS, (), "") from None
 
 
 class CellsDatabase:

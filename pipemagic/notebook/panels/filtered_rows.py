@@ -10,7 +10,7 @@ from IPython.core.getipython import get_ipython
 from pipemagic.errors import StatementError
 from pipemagic.explore import conditions, page_query
 from pipemagic.explore.page_query import Page, PageQuery, args_of, as_sent, identifier, rows_sql, source_sql
-from pipemagic.explore.schema import Relation, Schema
+from pipemagic.explore.schema import Relation
 from pipemagic.explore.schema_reader import read_schema
 from pipemagic.notebook.notes import FOUND_IN, notes_on
 from pipemagic.session.cell import parse_cell
@@ -39,7 +39,7 @@ def read_page(database: Database, query: PageQuery, relation: Relation | None) -
         if query.where:
             _explain(database, query, relation)
         raise
-    return page, _notes(page)
+    return page, _notes(database, page)
 
 
 def _explain(database: Database, query: PageQuery, relation: Relation | None) -> None:
@@ -49,14 +49,14 @@ def _explain(database: Database, query: PageQuery, relation: Relation | None) ->
     check_statement(database, cell, SchemaCache.of_schema(read_schema(database)))
 
 
-def _notes(page: Page) -> Sequence[str]:
+def _notes(database: Database, page: Page) -> Sequence[str]:
     """Return the notes on the statement of a filtered page, unless notes are switched off."""
     query, relation = page.query, as_sent(page.relation)
     if not (query.where and FOUND_IN.search(query.where) and _wants_notes()):
         return ()
     cell = parse_cell(rows_sql(query, relation), _values(relation))
     outcome = Outcome(cell.statements[0], page.result)
-    return tuple(notes_on(cell, SchemaCache.of_schema(Schema(0, (relation,))), {}, [outcome]))
+    return tuple(notes_on(cell, SchemaCache.of_schema(read_schema(database)), {}, [outcome]))
 
 
 def _values(relation: Relation | None) -> Mapping[str, Any]:

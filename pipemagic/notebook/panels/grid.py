@@ -135,7 +135,7 @@ class Grid(PanelPart):
         if model.full is not None:
             number, name, value = model.full
             self.full_line.set_text(f"{escape_controls(name)} in row {page.query.offset + number + 1:,}: {value.size}")
-        self.position.set_text(model.position)
+        self.position.set_text("; ".join(filter(None, [model.position, model.counting.busy])))
         self.rows.total = -1 if model.total is None else model.total
         query, last = page.query, page.query.last_offset(model.total or 0)
         self.first.disabled = self.previous.disabled = not query.offset

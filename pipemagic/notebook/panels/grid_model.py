@@ -39,15 +39,16 @@ class GridModel:
     """The rows of a table or a SELECT, a page at a time.
 
     ``changed`` is called after each change, from any thread. Exports are assigned in ``variables``; if it is None,
-    export and profiles are not offered. ``line_on`` returns the magic option that selects a connection.
+    export and profiles are not offered. ``line_on`` returns the magic option that selects a connection,
+    and ``options`` are others that the copied cells need.
     ``uncommitted`` is True while cells have an open transaction.
     """
 
     def __init__(
         self, changed: Callable[[], None], *, variables: MutableMapping[str, Any] | None = None,
-        line_on: Callable[[str], str] = lambda _: "",
+        line_on: Callable[[str], str] = lambda _: "", options: str = "",
     ) -> None:  # fmt: skip
-        self.changed, self.variables, self.line_on = changed, variables, line_on
+        self.changed, self.variables, self.line_on, self.options = changed, variables, line_on, options
         self.reading = LatestTask("table", self._reading_changed)
         self.counting = LatestTask("counting rows", self._counting_changed)
         self.profiling, self.exporting = LatestTask("profile", changed), Action("export", changed)
@@ -354,7 +355,8 @@ class GridModel:
 
         # It names the connection, since another one may be current when it is copied.
         option = EXPORTS[kind].format(word(target))
-        line = f"%%sql --on {word(source.name)} {option}\n{rows_sql(page.query, page.relation, limit=False)}"
+        head = f"%%sql --on {word(source.name)}{self.options} {option}"
+        line = f"{head}\n{rows_sql(page.query, page.relation, limit=False)}"
         report = self.exporting.report
         request = Request(source, lambda database: page_query.export_rows(database, page, kind, target, report))
         request.start(self.exporting, "Exporting ...", apply, line)
@@ -368,7 +370,7 @@ class GridModel:
         return self._cell(rows_sql(page.query, page.relation)) if page and source and source.is_connection else ""
 
     def _cell(self, sql: str) -> str:
-        return f"%%sql{self.line_on(self.source.name if self.source else '')}\n{sql}"
+        return f"%%sql{self.line_on(self.source.name if self.source else '')}{self.options}\n{sql}"
 
     @property
     def position(self) -> str:
@@ -382,8 +384,7 @@ class GridModel:
         error, more = self.counting.error, f" of more than {page.end:,}" if page.more else ""
         if isinstance(error, AnswerTimeout):
             return f"{shown}{more}; the server did not count them in {COUNT_TIMEOUT:g} s"
-        why = f"{error.code}: {error.message}" if error else self.counting.busy
-        return f"{shown}{more}; {why}" if why else f"{shown}{more}"
+        return f"{shown}{more}; {error.code}: {error.message}" if error else f"{shown}{more}"
 
     @property
     def hidden_columns(self) -> str:

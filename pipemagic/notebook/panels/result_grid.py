@@ -11,6 +11,7 @@ from pipemagic.notebook.panels.forms import button, row
 from pipemagic.notebook.panels.grid import Grid, static_rows
 from pipemagic.notebook.panels.grid_model import GridModel
 from pipemagic.notebook.panels.static_html import Block
+from pipemagic.text import word
 
 if TYPE_CHECKING:
     from pipemagic.explore.page_query import SelectedRows
@@ -24,7 +25,7 @@ class ResultGrid(LivePanel):
     """The rows of a SELECT in pages, which the server sorts and filters; the first page is read at once.
 
     Raise the errors of the request. ``timeout`` is in seconds. Exports are assigned in ``variables``. ``options`` are
-    those of the cell that its copies need, too.
+    those of the cell that its copies need, too, besides the connection: another one may be current when they run.
     """
 
     title = "Result"
@@ -33,7 +34,8 @@ class ResultGrid(LivePanel):
         self, connection: Connection, rows: SelectedRows, variables: MutableMapping[str, Any], *,
         timeout: float | None = None, options: str = "",
     ) -> None:  # fmt: skip
-        self.model = GridModel(self.changed, variables=variables, line_on=lambda _: options)
+        on = lambda name: f" --on {word(name)}"  # noqa: E731
+        self.model = GridModel(self.changed, variables=variables, line_on=on, options=options)
         super().__init__(self.model.reading)
         self.model.open_select(BrowsedDatabase.of_cells(connection), rows, timeout)
 
