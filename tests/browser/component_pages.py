@@ -330,6 +330,11 @@ def check_events(page: Page) -> None:
     field.press("Enter")
     assert page.evaluate("log") == ["change ab", "submit"], "the value has to be sent before the click"
     assert events.sent == [{"form": "pm-form-3", "values": ["ab"]}]
+    focused = cells(page, "keys", [[cell("1"), cell("2")]]).root.locator("td").first
+    focused.focus()
+    for key, kept in (("ArrowDown", True), ("Control+a", True), ("Control+Home", True), ("Control+b", False)):
+        page.keyboard.press(key)  # JupyterLab handles it, or the grid
+        assert (focused.get_attribute("data-lm-suppress-shortcuts") is not None) is kept, key
     page.locator(".pm-submit").dblclick()
     for held in (page.locator(".pm-submit"), field):
         held.focus()

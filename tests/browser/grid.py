@@ -205,6 +205,7 @@ def by_keyboard(grid: Grid, rows: Rows, hands: Keyboard) -> None:
     press("Shift+Control+Home")
     grid.expect_selected(range(2), range(2))
     press("Control+a")
+    expect(grid.cell(0, 0)).to_be_focused()
     grid.check_copy(rows[:PAGE], f"{PAGE} x {COLUMNS} cells copied with 1 truncated value.")
     assert grid.page.locator(".jp-Notebook .jp-Cell.jp-mod-selected").count() <= 1, "JupyterLab selected its cells"
     press("Escape")

@@ -206,10 +206,10 @@ function drawCells(model, el, received) {
     body.style.scrollPadding = `${table.tHead.offsetHeight}px 0 0 ${table.rows[0].cells[0].offsetWidth}px`; // what covers cells
   }
 
-  function go(place) {
+  function go(from, to = from, preventScroll = false) {
     if (!rows.length) return;
-    select(place, place);
-    cellAt(place).focus();
+    select(from, to);
+    cellAt(from).focus({ preventScroll });
   }
 
   function press(event) {
@@ -219,7 +219,7 @@ function drawCells(model, el, received) {
     if (event.altKey) return;
     if (key === "PageUp" || key === "PageDown") send(model, "turn", key === "PageUp" ? "-1" : "1");
     else if (key === "Escape" && corner) select(cursor);
-    else if (key === "a" && control) select([0, 0], within([FAR, FAR]));
+    else if (key === "a" && control) go([0, 0], within([FAR, FAR]), true);
     else if ((key === "Enter" || key === "F2") && target === cell) cell.querySelector("button")?.click();
     else if (!step) return;
     else if (cell && event.shiftKey) {
@@ -240,12 +240,9 @@ function drawCells(model, el, received) {
     if (!cell || !pressed) return;
     const whole = pressed.matches("th"), place = [cell.parentElement.sectionRowIndex, Math.max(0, cell.cellIndex - 1)];
     const begin = down && !(event.shiftKey && corner) ? place : cursor;
-    select(whole ? [begin[0], 0] : begin, whole ? within([place[0], FAR]) : place);
+    go(whole ? [begin[0], 0] : begin, whole ? within([place[0], FAR]) : place, true);
     if (!down) cell.scrollIntoView(NEAREST);
-    else if (!event.target.matches("button")) {
-      cellAt(cursor).focus({ preventScroll: true });
-      event.preventDefault(); // no text is selected
-    }
+    else if (!event.target.matches("button")) event.preventDefault(); // no text is selected
   }
 
   // The events need no permission and no secure origin. Their target depends on the browser; Safari copies without selected text only after "beforecopy".
