@@ -423,8 +423,8 @@ function drawEvents(model, el, received) {
   const find = (element) => (element?.isConnected ? element : panel.querySelector(`[data-key="${CSS.escape(element?.dataset.key ?? "")}"]`));
   const restore = () => { // the focus that was lost with an element, or while it was disabled
     if (!last || document.activeElement !== document.body || (last.isConnected && last.disabled)) return;
-    const next = [last, find(opener), ...panel.querySelectorAll("button, input, select")].find((one) => one && usable(one));
-    next?.focus({ preventScroll: true });
+    const before = find(opener), next = [last, before, ...panel.querySelectorAll("button, input, select")].find((one) => one && usable(one));
+    next?.focus({ preventScroll: next !== before });
   };
   const observer = new MutationObserver(() => setTimeout(restore, 50));
   let panel, suppressing;
