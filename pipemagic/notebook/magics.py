@@ -233,20 +233,15 @@ class PipeMagics(Magics):
         snippets = self.session.snippets
         snippet = None if options.save is None else _snippet(options, text, snippets, bound=bound)
         cell = parse_cell(text, values, source=source, using=options.with_, snippets=snippets)
-        if options.frames or READS_TABLES.search(cell.text):
-            cell = self._with_frames(cell, options, variables)
-        return _Read(replace(cell, names=(name, *cell.names[1:])) if name else cell, values, snippet)
-
-    def _with_frames(self, cell: Cell, options: SqlOptions, variables: Mapping[str, Any]) -> Cell:
-        """Return the cell with the frames that it may read as tables."""
-        from pipemagic.session.cell import FramePolicy
-        from pipemagic.session.frames import with_frames
-
-        setting = self.settings.frames
-        if options.frames and setting == "off":
+        if options.frames and self.settings.frames == "off":
             raise UsageError("frames are switched off", hint='%config PipeMagic.frames = "explicit" allows --frames')
-        policy = FramePolicy(automatic=setting == "auto", anywhere=options.frames, on=options.on)
-        return cell if setting == "off" else with_frames(cell, variables, policy)
+        if READS_TABLES.search(cell.text) and self.settings.frames != "off":
+            from pipemagic.session.cell import FramePolicy
+            from pipemagic.session.frames import with_frames
+
+            policy = FramePolicy(self.settings.frames == "auto", options.frames, options.on)
+            cell = with_frames(cell, variables, policy)
+        return _Read(replace(cell, names=(name, *cell.names[1:])) if name else cell, values, snippet)
 
     def _save(self, snippet: Snippet, options: SqlOptions) -> None:
         self.session.snippets.save(snippet)

@@ -76,11 +76,9 @@ class PipeMagic(Configurable):
     ).tag(config=True)
     type = Enum(("pandas", "polars", "arrow"), "pandas", help="type of the table that a cell returns").tag(config=True)
     frames = Enum(
-        ("auto", "explicit", "off"),
-        "auto",
-        help="where a cell may read a DataFrame as a table: auto sends its rows only to databases on this machine, and "
-        "with --frames anywhere; explicit sends them only with --frames",
-    ).tag(config=True)
+        ("auto", "explicit", "off"), "auto", help="send DataFrames that a cell reads as tables: to databases on this "
+        "machine, and anywhere with --frames (auto); only with --frames (explicit); never (off)",
+    ).tag(config=True)  # fmt: skip
     connection = Unicode(
         "",
         help="the profile, database or address to connect to if none is named; by default the address in PIPEMAGIC_URL",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pipemagic.client.bulk.batches import takes_records
 from pipemagic.client.database import Database
 from pipemagic.client.repeats import Cause
-from pipemagic.client.stream import ClientStream, Run
+from pipemagic.client.stream import ClientStream, Dialect, Run
 from pipemagic.client.transaction import Loss, Transaction, TransactionContent, TransactionStatement
 from pipemagic.errors import (
     AuthError,
@@ -611,7 +611,8 @@ class Connection:
                 with self._transaction.recording(cell.texts) if records else nullcontext():
                     if waits:
                         run = stream.run(cell.stmts[:1])
-                    if cell.scopes and frames.must_be_fetched(cell, options, stream.dialect):
+                    is_query = any(cell.scopes) and len(cell.stmts) == 1 and cell.statements[0].is_query
+                    if is_query and not options.atomic and stream.dialect is Dialect.V3:  # its frames are sent once
                         run = fetch(stream, cell.stmts[0], options.progress)
                     elif run.error is None:
                         rest = stream.run(

@@ -12,23 +12,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import msgspec
 
 from pipemagic.client.arguments import ROWS_OF
-from pipemagic.client.batch_runner import result_of
-from pipemagic.client.stream import Dialect
 from pipemagic.errors import LoadError, PipemagicError, ServerError, SessionError, StatementError
 from pipemagic.explore.comparisons import queries_in
 from pipemagic.explore.query import Computed, Derived, Query
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.token_tree import Group
 from pipemagic.frames.any_frame import as_pandas, fixes_of, is_frame
-from pipemagic.hrana.messages import ENCODER, Entry, Execute, NamedArg, Request, Stmt, StmtResult
+from pipemagic.hrana.messages import ENCODER, Entry, Error, ErrorEntry, Execute, NamedArg, Request, Stmt, StmtResult
 from pipemagic.hrana.values import SqlValue, encode
 from pipemagic.session import date_parameters
-from pipemagic.session.cell import READS_TABLES, Cell, FramePolicy, RunOptions, Scope
+from pipemagic.session.cell import READS_TABLES, Cell, FramePolicy, Scope
 from pipemagic.session.source_map import Edit, place_of_with
 from pipemagic.sql import HIGHEST_PARAMETER, ParsedStatement, normalize, parse, quote
 from pipemagic.text import join_words, plural, word
@@ -54,6 +52,10 @@ _CASTS = {"INTEGER": "INTEGER", "BOOLEAN": "INTEGER", "REAL": "REAL", "TEXT": "T
     ("DATE", "DATETIME", "TIMESTAMP"), "TEXT"
 )
 """The type that gives a column the affinity of its declared type; columns of others have none. Dates are texts."""
+
+
+_Definition: TypeAlias = tuple[str, Sequence[NamedArg], int]
+"""The definition of a frame in a WITH, and its arguments with their size in bytes."""
 
 
 class FrameRows(NamedTuple):
@@ -119,7 +121,7 @@ def _query_in(text: str) -> tuple[str, str]:
     place = place_of_with(text)
     if place is None or "VIEW" in [token.word for token in parse(text).head[1:3]]:
         return "", ""
-    statement = parse(text[place[0] :])
+    statement = parse(text[place.start :])
     changed = statement.changed_table
     return statement.text, normalize(parse(changed).tokens[-1].text) if changed else ""
 
@@ -143,37 +145,21 @@ def without_tables(
     others = [name for name in dict.fromkeys(reading) if name not in frames]
     questions: list[Request] = [Execute(Stmt(f"SELECT 1 FROM {quote(name)} LIMIT 0")) for name in frames]
     entries = send([*questions, *date_parameters.requests_for(others)])
-    tables = [name for name, entry in zip(frames, entries, strict=False) if not _is_missing(name, entry)]
+    answers = zip(frames, entries, strict=False)
+    tables = [name for name, entry in answers if not (isinstance(entry, ErrorEntry) and _misses(entry.error, name))]
     notes = [_WON.format(name) for name in tables if name not in noted]
     noted.update(tables)
     rows = {name: _rows(name, value, cell) for name, value in frames.items() if name not in tables}
-    relations = {
-        name: Relation.of(name, [(column.name, column.declared) for column in columns])
-        for name, (columns, _) in rows.items()
-    }
     tables_by_name = date_parameters.tables_of(others, entries[len(questions) :])
-    tables_by_name |= {name.lower(): relation for name, relation in relations.items()}
+    for name, (columns, _) in rows.items():
+        tables_by_name[name.lower()] = Relation.of(name, [(column.name, column.declared) for column in columns])
     left = tuple({name: rows[name] for name in read if name in rows} for read in cell.frames)
     scopes = tuple(Scope(cell.sent(at), tables_by_name) if read else None for at, read in enumerate(left))
     return replace(cell, frames=left, scopes=scopes), notes
 
 
-def _is_missing(name: str, entry: Entry) -> bool:
-    try:
-        result_of(entry)
-    except StatementError as error:
-        return _names_missing(error, name)
-    return False
-
-
-def _names_missing(error: StatementError, name: str) -> bool:
+def _misses(error: Error | StatementError, name: str) -> bool:
     return error.message.partition("\n")[0].endswith(f"no such table: {name}")
-
-
-def must_be_fetched(cell: Cell, options: RunOptions, dialect: Dialect) -> bool:
-    """Return True for a query with frames: a cursor sends it once, however large its result is."""
-    is_query = len(cell.stmts) == 1 and any(cell.scopes) and cell.statements[0].is_query
-    return is_query and not options.atomic and dialect is Dialect.V3
 
 
 # -- errors
@@ -186,22 +172,16 @@ def _load(cell: Cell, name: str) -> str:
 
 def _too_large(cell: Cell, name: str, others: Iterable[str] = (), *, in_transaction: bool = False) -> SessionError:
     """Return the error for a frame, after ``others``, that is too large."""
-    size, where, first, then = LARGEST, "", "", ""
-    if in_transaction:
-        size, where, first, then = (
-            LARGEST_IN_TRANSACTION,
-            " in an open transaction",
-            "COMMIT first, or ",
-            " before BEGIN",
-        )
+    size, where = (LARGEST_IN_TRANSACTION, " in an open transaction") if in_transaction else (LARGEST, "")
     message = f"the rows of {join_words([*others, name])} take more than the {size // MB} MB that a cell sends{where}"
-    return SessionError(message, hint=f"{first}load {name}{then}:\n{_load(cell, name)}")
+    what = f"COMMIT first, or load {name} before BEGIN" if in_transaction else f"load {name}"
+    return SessionError(message, hint=f"{what}:\n{_load(cell, name)}")
 
 
 def with_hint(error: StatementError, cell: Cell, endpoint: Endpoint) -> StatementError:
     """Return the error of a statement; for a missing table with the option that sends the frame of that name."""
     for name in cell.frames[error.index] if not cell.scopes and 0 <= error.index < len(cell.frames) else ():
-        if _names_missing(error, name):
+        if _misses(error, name):
             hint = f"%%sql --frames sends the rows of {name} to {endpoint.named_host}"
             return error.replace(hint="\n".join(filter(None, [error.hint, hint])))
     return error
@@ -242,14 +222,6 @@ def _least_size(frame: pd.DataFrame) -> int:
     return max(frame.size, (memory - 120 * frame.size) // 4)  # a character takes up to 4 bytes in memory
 
 
-class _CommonTable(NamedTuple):
-    """The definition of a frame in a WITH, and its arguments with their size in bytes."""
-
-    sql: str
-    args: Sequence[NamedArg] = ()
-    size: int = 0
-
-
 def with_rows(
     cell: Cell, records: Callable[[], bool], *, in_transaction: bool = False, empty: bool = False
 ) -> tuple[Cell, list[str]]:
@@ -258,12 +230,11 @@ def with_rows(
     ``records`` returns True if the server can read them. ``in_transaction`` is True if one was open before the cell.
     With ``empty`` the frames have no rows, for a plan. Raise SessionError for rows that are too large.
     """
-    frames: dict[str, FrameRows] = {}
-    for read in cell.frames:
-        frames |= read  # type: ignore[arg-type]
+    read_rows = cast("Sequence[Mapping[str, FrameRows]]", cell.frames)
+    frames = dict(chain.from_iterable(read.items() for read in read_rows))
     counts = Counter(chain.from_iterable(cell.frames))
     room = LARGEST_IN_TRANSACTION if in_transaction else LARGEST
-    tables: dict[str, _CommonTable] = {}
+    tables: dict[str, _Definition] = {}
     for name, rows in frames.items():
         prefix = f"{ROWS_OF}{name}_"
         while any(prefix in cell.sent(at) for at in range(len(cell.stmts))):
@@ -271,28 +242,23 @@ def with_rows(
         table = _common_table(name, rows._replace(total=0) if empty else rows, prefix, room // counts[name], records)
         if table is None:
             raise _too_large(cell, name, tables, in_transaction=in_transaction)
-        tables[name], room = table, room - counts[name] * table.size
+        tables[name], room = table, room - counts[name] * table[-1]
     stmts, source_maps = list(cell.stmts), list(cell.all_source_maps)
     for at, read in enumerate(cell.frames):
         if read:
-            definitions = [tables[name] for name in read]
-            source_maps[at] = source_maps[at].edited([_edit(source_maps[at].text, definitions)])
-            args = [*(stmts[at].named_args or ()), *chain.from_iterable(table.args for table in definitions)]
+            place = place_of_with(source_maps[at].text)
+            assert place is not None  # otherwise the statement reads no frame
+            definitions = f"{place.before}{', '.join(tables[name][0] for name in read)}{place.after}"
+            source_maps[at] = source_maps[at].edited([Edit(place.offset, place.offset, definitions)])
+            args = [*(stmts[at].named_args or ()), *chain.from_iterable(tables[name][1] for name in read)]
             stmts[at] = msgspec.structs.replace(stmts[at], sql=source_maps[at].text, named_args=args or None)
     lines = [f"{name}: {plural(rows.total, 'row')} sent" for name, rows in frames.items()]
     return replace(cell, stmts=tuple(stmts), source_maps=tuple(source_maps)), lines
 
 
-def _edit(text: str, tables: Sequence[_CommonTable]) -> Edit:
-    place = place_of_with(text)
-    assert place is not None  # otherwise the statement reads no frame
-    before, after = ("", ", ") if place[0] < place[1] else ("WITH ", " ")
-    return Edit(place[1], place[1], f"{before}{', '.join(table.sql for table in tables)}{after}")
-
-
 def _common_table(
     name: str, rows: FrameRows, prefix: str, room: int, records: Callable[[], bool]
-) -> _CommonTable | None:
+) -> _Definition | None:
     """Return the definition of a frame, with as many parts as the size of an argument requires; None without room.
 
     An engine computes a table that is not materialized for each use.
@@ -325,7 +291,7 @@ def _common_table(
     columns = [f"CAST(column{at} AS {type_})" if type_ else f"+column{at}" for at, type_ in enumerate(types, start=1)]
     selects = " UNION ALL ".join(f"SELECT {', '.join(columns)} FROM ({part})" for part in parts)
     header = ", ".join(quote(column.name) for column in rows.columns)
-    return _CommonTable(f"{quote(name)} ({header}) AS MATERIALIZED ({selects})", args, size)
+    return f"{quote(name)} ({header}) AS MATERIALIZED ({selects})", args, size
 
 
 def _compact(value: SqlValue) -> SqlValue:
@@ -347,8 +313,8 @@ def with_types(cell: Cell, results: Sequence[StmtResult]) -> list[StmtResult]:
 
 
 def _typed(result: StmtResult, scope: Scope) -> StmtResult:
-    query = queries_in(scope.text, scope.tables)[0]  # of a compound, the first one has the types
-    columns = _columns(query) if parse(scope.text).is_query else []
+    is_query = parse(scope.text).is_query  # of a compound, the first term has the types
+    columns = _columns(queries_in(scope.text, scope.tables)[0]) if is_query else []
     pairs = list(zip(result.cols, columns, strict=False))
     if len(columns) != len(result.cols) or any(name not in ("", (col.name or "").lower()) for col, (name, _) in pairs):
         return result

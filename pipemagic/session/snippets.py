@@ -95,11 +95,9 @@ class Snippets:
         place = place_of_with(text) if snippets else None
         if place is None:
             return statement, set()
-        start, offset = place
-        self._refuse_hidden(snippets, sql.parse(text[start:]).common_tables)
-        before, after = ("", ", ") if start < offset else ("WITH ", " ")
-        tables = tuple(self._tables(snippets, before, after))
-        return statement.edited([Edit(offset, offset, tables)]), {snippet.name for snippet in snippets}
+        self._refuse_hidden(snippets, sql.parse(text[place.start :]).common_tables)
+        tables = tuple(self._tables(snippets, place.before, place.after))
+        return statement.edited([Edit(place.offset, place.offset, tables)]), {snippet.name for snippet in snippets}
 
     def _used(self, text: str, names: Sequence[str]) -> list[Snippet]:
         words = {sql.normalize(token.text) for token in sql.parse(text).tokens if token.kind in ("word", "quoted")}

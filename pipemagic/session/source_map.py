@@ -105,8 +105,17 @@ class SourceMap:
             start, end = start - len(segment.text), end - len(segment.text)
 
 
-def place_of_with(text: str) -> tuple[int, int] | None:
-    """Return where a WITH begins or would begin, and where tables are added to it; None without a WITH."""
+class WithPlace(NamedTuple):
+    """Where a WITH begins or would begin, the offset of further tables, and the text ``before`` and ``after`` them."""
+
+    start: int
+    offset: int
+    before: str = ""
+    after: str = ", "
+
+
+def place_of_with(text: str) -> WithPlace | None:
+    """Return the place of the WITH of a statement; None for one that takes none."""
     tokens = sql.parse(text).tokens
     words = [token.word for token in tokens]
     at = 0
@@ -116,7 +125,7 @@ def place_of_with(text: str) -> tuple[int, int] | None:
         at = words.index("AS") + 1
     if words[at : at + 1] == ["WITH"]:
         first = at + 2 if words[at + 1 : at + 2] == ["RECURSIVE"] else at + 1
-        return tokens[at].start, tokens[first].start if first < len(tokens) else len(text)
+        return WithPlace(tokens[at].start, tokens[first].start if first < len(tokens) else len(text))
     if not _TAKES_WITH.intersection(words[at : at + 1]):
         return None
-    return tokens[at].start, tokens[at].start
+    return WithPlace(tokens[at].start, tokens[at].start, "WITH ", " ")

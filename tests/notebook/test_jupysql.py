@@ -379,7 +379,7 @@ def test_sqlcmd_of_an_extension_loaded_earlier_is_kept(plain_shell):
 
 @pytest.mark.parametrize(
     "statement",
-    ["%sql SELECT * FROM more", "%%sql\nSELECT 1;\nSELECT * FROM main.more", "%pipedb columns MORE",
+    ["%sql INSERT INTO more (id) VALUES (99)", "%%sql\nSELECT 1;\nSELECT * FROM main.more", "%pipedb columns MORE",
      "%pipedb schema more", "%pipedb columns more", "%pipedb profile more",
      "%sql --atomic DELETE FROM more WHERE 1",
      "%pipedb rules more --not-null id", "%pipedb plot histogram more --x id"],
@@ -395,7 +395,7 @@ def test_a_missing_table_suggests_loading_a_frame_of_that_name(connected, statem
 
 def test_the_hint_names_the_connection_of_the_command(connected):
     connected("%pipedb connect two --as 'my db'\n%pipedb use main")
-    for line in ("%sql --on 'my db' SELECT * FROM {}", "%pipedb profile {} --on 'my db'"):
+    for line in ("%sql --on 'my db' SELECT * FROM main.{}", "%pipedb profile {} --on 'my db'"):
         for name in ("more", "others"):
             connected(f"{name} = flights")
         name = "more" if line.startswith("%sql") else "others"
