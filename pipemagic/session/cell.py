@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -73,7 +73,7 @@ class Cell:
     names: tuple[str, ...] = ()
     dates: tuple[Dates, ...] = ()
     snippets: Snippets | None = field(default=None, repr=False, compare=False)
-    frames: tuple[Mapping[str, object], ...] = field(default=(), repr=False)
+    frames: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     frame_policy: FramePolicy | None = field(default=None, repr=False)
     scopes: tuple[Scope | None, ...] = field(default=(), repr=False)
 

@@ -269,15 +269,18 @@ class Connection:
         """Return what is known about a statement that failed, with its cause."""
         if may_have_written(cell, run):
             self._transaction.ran_without_result()
+        schema = self.schema
         if 0 <= error.index < len(cell.stmts):
             from pipemagic.session.causes import with_cause  # imported here, since few cells need it
 
             error = with_cause(error, cell.stmts[error.index], self.schema)
             error = frames.with_hint(error, cell, self.database.endpoint)
+            if cell.scopes and (scope := cell.scopes[error.index]) is not None:
+                schema = schema.with_tables(scope.tables.values())
         others = {name: other for name, other in self.others().items() if other is not self}
         says_open = self._transaction.open and options.says_open and not options.close
         return messages.FailedStatement(
-            cell, with_last_end(error, self._last_end, self.loss, others), len(run.results), before, self.schema,
+            cell, with_last_end(error, self._last_end, self.loss, others), len(run.results), before, schema,
             {name: other.schema for name, other in others.items()},
             self._transaction.count if says_open else None, atomic=options.atomic,
         )  # fmt: skip

@@ -8,11 +8,10 @@ same values; a common table expression reads them. It declares no types: those o
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -37,12 +36,10 @@ if TYPE_CHECKING:
     from pipemagic.client.address import Endpoint
     from pipemagic.frames.from_pandas import FrameColumn
 
-MB = 1_000_000
-
-LARGEST = 64 * MB
+LARGEST = 64_000_000
 """The most bytes of the arguments of a cell that are rows of frames."""
 
-LARGEST_IN_TRANSACTION = 8 * MB
+LARGEST_IN_TRANSACTION = 8_000_000
 """The same in a transaction that is open before the cell, while its time limit runs."""
 
 _WORDS = re.compile(r"[^\W\d]\w*")
@@ -173,7 +170,8 @@ def _load(cell: Cell, name: str) -> str:
 def _too_large(cell: Cell, name: str, others: Iterable[str] = (), *, in_transaction: bool = False) -> SessionError:
     """Return the error for a frame, after ``others``, that is too large."""
     size, where = (LARGEST_IN_TRANSACTION, " in an open transaction") if in_transaction else (LARGEST, "")
-    message = f"the rows of {join_words([*others, name])} take more than the {size // MB} MB that a cell sends{where}"
+    rows = f"the rows of {join_words([*others, name])}"
+    message = f"{rows} take more than the {size // 1_000_000} MB that a cell sends{where}"
     what = f"COMMIT first, or load {name} before BEGIN" if in_transaction else f"load {name}"
     return SessionError(message, hint=f"{what}:\n{_load(cell, name)}")
 
@@ -230,19 +228,18 @@ def with_rows(
     ``records`` returns True if the server can read them. ``in_transaction`` is True if one was open before the cell.
     With ``empty`` the frames have no rows, for a plan. Raise SessionError for rows that are too large.
     """
-    read_rows = cast("Sequence[Mapping[str, FrameRows]]", cell.frames)
-    frames = dict(chain.from_iterable(read.items() for read in read_rows))
-    counts = Counter(chain.from_iterable(cell.frames))
+    frames: dict[str, FrameRows] = dict(chain.from_iterable(read.items() for read in cell.frames))
     room = LARGEST_IN_TRANSACTION if in_transaction else LARGEST
     tables: dict[str, _Definition] = {}
     for name, rows in frames.items():
+        uses = sum(name in read for read in cell.frames)
         prefix = f"{ROWS_OF}{name}_"
         while any(prefix in cell.sent(at) for at in range(len(cell.stmts))):
             prefix += "_"
-        table = _common_table(name, rows._replace(total=0) if empty else rows, prefix, room // counts[name], records)
+        table = _common_table(name, rows._replace(total=0) if empty else rows, prefix, room // uses, records)
         if table is None:
             raise _too_large(cell, name, tables, in_transaction=in_transaction)
-        tables[name], room = table, room - counts[name] * table[-1]
+        tables[name], room = table, room - uses * table[-1]
     stmts, source_maps = list(cell.stmts), list(cell.all_source_maps)
     for at, read in enumerate(cell.frames):
         if read:

@@ -11,7 +11,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pipemagic.explore.ddl import parse_ddl
@@ -59,6 +59,10 @@ class SchemaCache:
         cache = cls(lambda _: None)
         cache._known, cache._started = _by_name(schema), True
         return cache
+
+    def with_tables(self, tables: Iterable[Relation]) -> SchemaCache:
+        """Return a cache of the tables known so far and of others, which is not read again."""
+        return SchemaCache.of_schema(Schema(0, (*self.tables, *tables)))
 
     @property
     def tables(self) -> list[Relation]:

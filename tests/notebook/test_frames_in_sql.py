@@ -630,6 +630,12 @@ def test_positions_are_those_of_the_text(frames, text, at):
     assert shown[caret - 1].strip() == text.split("\n")[line - 1].strip()
 
 
+def test_hints_know_the_columns_of_frames(frames):
+    assert "did you mean shop?" in frames.fails("%%sql\nSELECT shoop FROM sales").out
+    assert "did you mean total?" in frames.fails("%%sql\nSELECT s.totl FROM sales AS s JOIN city USING (shop)").out
+    assert "shop is in both sales and city" in frames.fails("%%sql\nSELECT shop FROM sales, city").out
+
+
 def test_a_trace_and_an_error_do_not_show_rows(frames):
     frames.names["secret"] = pd.DataFrame({"t": ["verysecret", "verysecrex"], "n": [1, 1]})
     frames("%pipedb wire on")

@@ -203,3 +203,20 @@ def test_a_wrong_name_is_explained_by_the_text_of_the_cell(numbers):
         run(numbers, "SELECT x\nFROM f", f=NUMBERS)
     assert "WITH" not in caught.value.message
     assert "rows_of" not in str(caught.value)
+
+
+def test_a_stream_that_has_expired_is_noticed_before_rows_are_sent(numbers, transport, clock, monkeypatch):
+    sent = []
+    handle = transport.handle_request
+
+    def record(request):
+        sent.append(b'rows_of_f_1_1"' in request.read())
+        return handle(request)
+
+    monkeypatch.setattr(transport, "handle_request", record)
+    numbers.run("PRAGMA cache_size = 100")  # it is set again on the next stream
+    clock.advance(11)
+    assert values(run(numbers, "SELECT i FROM f; SELECT v FROM f", f=NUMBERS)) == [["two"], [None]]
+    clock.advance(11)
+    assert values(run(numbers, "SELECT max(i) FROM f", f=NUMBERS)) == [[3]]
+    assert sent.count(True) == 2
