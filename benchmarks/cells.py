@@ -1,15 +1,19 @@
 """Measure `%%sql SELECT 1` in a warm kernel beside an httpx POST of the same body, and JupySQL on local SQLite.
 
+Measure `%%sql --grid` of a million rows, too, beside the same of a thousand.
+
 The POST is a cell magic, too, so both figures include the work of IPython: it adds names to Python's built-in ones and
 removes them afterwards, which invalidates caches of the interpreter.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import perf_counter
 
 import httpx
 from IPython.core.interactiveshell import InteractiveShell
@@ -17,12 +21,17 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from benchmarks import servers
-from benchmarks.lines import Line, at_most
+from benchmarks.lines import Line, at_most, below
 from benchmarks.measure import Plan, interleave, seconds
 from benchmarks.proxy import Proxy
 from benchmarks.servers import Target
 
 CELL = "SELECT 1"
+MANY, FEW = 1_000_000, 1000
+ROWS = """CREATE TABLE rows_of_a_grid (id INTEGER PRIMARY KEY, name TEXT, amount REAL);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})
+INSERT INTO rows_of_a_grid SELECT i, 'name ' || i % 1000, i * 1.5 FROM n"""
+GRID = "SELECT * FROM rows_of_a_grid WHERE id <= {}"
 BATON = re.compile(rb'"baton":"([^"]*)"')
 MEMBER = re.compile(rb'"baton":"[^"]*",|,"baton":"[^"]*"')
 
@@ -93,6 +102,7 @@ def measure(plan: Plan) -> list[Line]:
     with servers.service() as service, servers.sqld() as sqld:
         for target in filter(None, (service, sqld)):
             lines += _measure(plan, target)
+            lines += _measure_grids(plan, target)
     return lines
 
 
@@ -119,4 +129,34 @@ def _measure(plan: Plan, target: Target) -> list[Line]:
     return [
         Line(f"%%sql {CELL}, on {target.name}", "s", cell, name, theirs, at_most(1.0))
         for name, theirs in values.items()
+    ]
+
+
+def _measure_grids(plan: Plan, target: Target) -> list[Line]:
+    """Open a grid of many rows and one of few: the seconds to the first page, and the KB that its widgets hold."""
+    from ipywidgets.widgets.widget import _instances as widgets
+
+    with connected(target) as shell:
+        with capture_output():
+            shell.run_cell_magic("sql", "", ROWS.format(MANY))
+        sizes: dict[int, list[float]] = {MANY: [], FEW: []}
+
+        def opened(count: int) -> float:
+            before = set(widgets)
+            start = perf_counter()
+            grid = shell.run_cell_magic("sql", "--grid", GRID.format(count))
+            grid.mount()
+            took = perf_counter() - start
+            grid.wait()
+            held = [widgets[key] for key in set(widgets) - before]
+            states = [[widget.get_state(), getattr(widget, "rows", [])] for widget in held]
+            sizes[count].append(len(json.dumps(states, default=str)) / 1000)
+            grid.close()
+            return took
+
+        values = interleave(plan.rounds, {"many": lambda: opened(MANY), "few": lambda: opened(FEW)})
+    name = f"%%sql --grid of {MANY:,} rows, on {target.name}"
+    return [
+        Line(f"{name}, to its first page", "s", values["many"], f"of {FEW:,} rows", values["few"], below(1.0)),
+        Line(f"{name}, in its widgets", "KB", sizes[MANY], f"of {FEW:,} rows", sizes[FEW], at_most(1.1)),
     ]
