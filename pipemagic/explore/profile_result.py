@@ -149,7 +149,7 @@ class Profile:
         heads = "".join(f'<th class="{_class(head)}" scope="col">{head}</th>' for head in _HEADS)
         rows = "".join(map(_html_row, self.columns))
         table = f'<table aria-label="Profile"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
-        return literal_html(f'{_STYLE}<div class="pipemagic-profile">{title}{note}{table}</div>')
+        return literal_html(f'{_STYLE}<div class="pipemagic-profile" tabindex="0">{title}{note}{table}</div>')
 
 
 def _frame_row(column: ColumnProfile) -> dict[str, Any]:

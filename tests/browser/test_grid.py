@@ -1,4 +1,4 @@
-"""Select and copy cells of a grid in JupyterLab; the script runs in a shared process (see host.py)."""
+"""Use grids in JupyterLab: cells, and the grid of a cell; the scripts run in a shared process (see host.py)."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def axe(request, require_real):
 @pytest.mark.parametrize(("how", "look"), [("mouse", "light"), ("keyboard", "dark"), ("keyboard", "narrow")])
 def test_cells_are_selected_and_copied(run, tmp_path, axe, how, look):
     assert len(run("grid.py", tmp_path, axe, how, look)) == 4
+
+
+@pytest.mark.parametrize(("how", "look"), [("mouse", "light"), ("keyboard", "dark"), ("mouse", "narrow")])
+def test_the_grid_of_a_cell(run, tmp_path, axe, how, look):
+    assert len(run("result_grid.py", tmp_path, axe, how, look)) == 9

@@ -18,6 +18,9 @@ from pipemagic.text import escape_controls, literal_html, text_table
 STYLE = """\
 .pipemagic-saved table { border-collapse: collapse; width: 100%; }
 .pipemagic-saved table :is(th, td) { padding: 3px 12px 3px 0; text-align: left !important; vertical-align: baseline; }
+.pipemagic-saved:has(.data) { overflow-x: auto; }
+.pipemagic-saved table.data { table-layout: auto; width: auto; }
+.pipemagic-saved table.data :is(th, td) { white-space: nowrap; }
 .pipemagic-saved table .right { text-align: right !important; }
 .pipemagic-saved h2 { font-size: 1.15em; margin: 0; }
 div:has(> div .pm-live):not(:has(.pipemagic-saved)) + div:has(> div .pipemagic-saved):not(:has(.pm-live)),
@@ -45,7 +48,7 @@ INTERRUPTED = "KeyboardInterrupt: stopped waiting for the panel, which stays ope
 
 @dataclass(frozen=True)
 class TableBlock:
-    """A table of texts; ``right`` is True for each column that is aligned at the right."""
+    """A table of texts; ``right`` is True for each column of data that is aligned at the right."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -86,7 +89,7 @@ def _html(block: Block) -> str:
         case TableBlock(headings, rows, right):
             head = _html_row("th", headings, right)
             body = "".join(f"<tr>{_html_row('td', row, right)}</tr>" for row in rows)
-            return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            return f"<table{' class=data' if right else ''}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         case Picture(svg):
             return re.sub("<title>[^<]*</title>", "", svg)  # in a notebook that is not trusted, all would be shown
     return f"<p>{escape(block)}</p>"
