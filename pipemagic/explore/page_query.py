@@ -475,15 +475,20 @@ def export_rows(
     notes: list[str] = []
     frame = None
     with database.cursor(sql, args) as cursor:
-        batches = _report_batches(cursor, report)
+        batches, cols = _report_batches(cursor, report), list(cursor.cols)
+        columns = page.relation.columns
+        if isinstance(page.relation, SelectedRows) and [col.name for col in cols] == [
+            column.name for column in columns
+        ]:
+            cols = [Col(column.name, column.type) for column in columns]  # also those of DataFrames
         if kind in ("csv", "excel"):
             path, encoding = Path(os.path.expanduser(target)), "utf-8-sig" if kind == "excel" else "utf-8"
-            count = files.write_csv(path, cursor.cols, batches, note=notes.append, encoding=encoding)
+            count = files.write_csv(path, cols, batches, note=notes.append, encoding=encoding)
         else:
-            rows = RowsBuilder(cursor.cols)
+            rows = RowsBuilder(cols)
             for batch in batches:
                 rows.add(batch)
-            result = StmtResult(list(cursor.cols), rows.build())
+            result = StmtResult(cols, rows.build())
             count = len(result.rows)
             if kind == "parquet":
                 files.write_parquet(Path(os.path.expanduser(target)), result, note=notes.append)

@@ -24,6 +24,7 @@ from pipemagic.errors import (
     UsageError,
 )
 from pipemagic.explore import page_query
+from pipemagic.notebook.panels.components import CopyText
 from pipemagic.notebook.panels.result_grid import ResultGrid
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
@@ -596,6 +597,24 @@ def test_what_a_typed_value_means_for_an_expression(db):
         after(shown, model.remove_filter, model.query.filters[0])
 
 
+def test_true_and_false_are_numbers_unless_the_column_has_texts(db):
+    db("%%sql\nCREATE TABLE b (paid BOOLEAN, word TEXT); INSERT INTO b VALUES (1, 'true'), (0, 'x'), (NULL, 'True')")
+    shown = grid(db, "SELECT paid, word, paid > 0 AS p FROM b")
+    for column, operator, typed, count in (
+        ("paid", "=", "true", 1), ("paid", "<>", "FALSE", 1), ("p", "=", "false", 1), ("word", "=", "true", 1),
+    ):  # fmt: skip
+        model = after(shown, shown.model.add_filter, column, operator, typed)
+        assert model.total == count, (column, operator, typed)
+        after(shown, model.remove_filter, model.query.filters[0])
+
+
+def test_a_long_cell_is_copied_but_not_shown(db, rerun):
+    shown = grid(db, f"SELECT {', '.join(f'{number} AS c{number}' for number in range(300))}")
+    page = opened(shown)
+    (copied,) = [widget for widget in page.widgets if isinstance(widget, CopyText) and widget.text]
+    assert (copied.button, rerun(shown, copied.text)) == ("Copy the SQL", [tuple(range(300))])
+
+
 def test_a_condition_has_the_errors_and_notes_of_a_cell(db, flights):
     shown = grid(db, "SELECT id, origin FROM flights")
     page = opened(shown)
@@ -653,6 +672,23 @@ def test_all_rows_are_exported_to_a_variable_or_a_file(db, flights, tmp_path):
     page.click("Export")
     page.wait("Wrote 43 rows")
     assert pd.read_csv(tmp_path / "jfk.csv")["id"].tolist() == list(range(129, 0, -3))
+
+
+def test_an_exported_frame_has_the_types_of_the_cell(db):
+    moments = pd.to_datetime(["2024-01-02", None])
+    db.names["sales"] = pd.DataFrame(
+        {"day": moments, "paid": pd.array([True, None], "boolean"), "zip": ["08001", None]}
+    )
+    shown = grid(db, "SELECT * FROM sales")
+    shown.model.export("variable", "exported", replaces=False, done=lambda: None)
+    until(lambda: shown.model.exporting.wait(0))
+    pd.testing.assert_frame_equal(db.names["exported"], db("%sql SELECT * FROM sales").value)
+    db("%sql CREATE TABLE wider AS SELECT 1 AS a")
+    shown = grid(db, "SELECT * FROM wider")
+    db("%sql ALTER TABLE wider ADD COLUMN b")
+    shown.model.export("variable", "exported", replaces=True, done=lambda: None)
+    until(lambda: shown.model.exporting.wait(0))
+    assert db.names["exported"].columns.tolist() == ["a", "b"]
 
 
 def test_a_large_result_is_one_page_in_the_widgets(db):

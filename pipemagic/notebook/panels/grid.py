@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pipemagic.explore.schema import Column
     from pipemagic.notebook.panels.grid_model import GridModel
 
+LONG = 1000
+"""Maximum characters of a cell that is shown, besides the button that copies it."""
+
 UNCOMMITTED = "A transaction is open in the cells. Its changes are shown here after it is committed."
 TARGETS = {
     "DataFrame variable": "variable", "CSV file": "csv", "CSV file for Excel": "excel", "Parquet file": "parquet",
@@ -126,6 +129,7 @@ class Grid(PanelPart):
         show(self.full_box, model.full is not None)
         self.full_value.show(None if model.full is None else model.full[2].text)
         self.cell.text = model.cell
+        self.cell.button = "Copy the SQL" if len(model.cell) > LONG else ""
         if page is None:
             self._drawn = None
             return

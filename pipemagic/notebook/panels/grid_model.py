@@ -16,6 +16,7 @@ from pipemagic.explore.profile_result import ColumnProfile, Profile
 from pipemagic.notebook.panels import filtered_rows
 from pipemagic.notebook.panels.browsed_database import BrowsedDatabase, CellsDatabase, Request
 from pipemagic.notebook.panels.tasks import STOPPED, Action, LatestTask
+from pipemagic.sql.type_affinity import is_boolean
 from pipemagic.text import column_list, escape_controls, plural, word
 
 if TYPE_CHECKING:
@@ -238,8 +239,8 @@ class GridModel:
     def add_filter(self, name: str, operator: str, value: str) -> None:
         """Show only the rows that match one more comparison."""
         query, value = self.query, "" if operator.startswith("is ") else value
-        if operator in page_query.OPERATORS[:6] and NUMBER.fullmatch(value.strip()) and self._has_only_texts(name):
-            value = f"'{value}'"
+        if operator in page_query.OPERATORS[:6]:
+            value = self._typed(name, value)
         added = Filter(name, operator, value)
         if added not in query.filters:
             conditions.literal(added.value)
@@ -257,14 +258,21 @@ class GridModel:
             conditions.check_form(where)  # the server finds other errors, as those of a cell
         self.read(replace(self.query, where=where, offset=0))
 
-    def _has_only_texts(self, name: str) -> bool:
-        """Return True if a column of a SELECT has no type and all its values on the page are texts."""
-        page = self.page
-        if page is None or not isinstance(page.relation, SelectedRows) or page.relation.column(name).type:
-            return False
+    def _typed(self, name: str, value: str) -> str:
+        """Return a typed value as the values of a column on the page suggest: 1 for true, and a text in quotes.
+
+        A number is a text if the column, of a SELECT, has no type and only texts.
+        """
+        page, typed = self.page, value.strip()
+        if page is None:
+            return value
+        type_ = page.relation.column(name).type
         places = [place for place, column in enumerate(page.columns) if column.name == name]
-        kinds = {row[place].kind for row in page.rows for place in places}
-        return kinds - {"null"} == {"text"}
+        kinds = {row[place].kind for row in page.rows for place in places} - {"null"}
+        if typed.lower() in ("true", "false") and (kinds == {"number"} or (not kinds and is_boolean(type_))):
+            return str(int(typed.lower() == "true"))
+        is_text = isinstance(page.relation, SelectedRows) and not type_ and kinds == {"text"}
+        return f"'{value}'" if is_text and NUMBER.fullmatch(typed) else value
 
     # -- a long value
 
