@@ -156,7 +156,7 @@ def run_copy(grid: ResultGrid, notebook: Notebook) -> None:
     grid.press("Copy the cell")
     expect(grid.panel.get_by_role("button", name="Copied").or_(grid.button("Copy the cell")).first).to_be_visible()
     text = page.evaluate("navigator.clipboard.readText()")
-    assert text.startswith("%%sql\nSELECT * FROM ("), text
+    assert text.startswith("%%sql --on temporary\nSELECT * FROM ("), text
     if isinstance(grid.hands, Keyboard):
         grid.hands.enter(COPIED)
         page.keyboard.press("Enter")
