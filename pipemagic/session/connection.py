@@ -89,7 +89,8 @@ class Connection:
     _last_end: End = field(default=End.NONE, repr=False)  # of the last transaction
     _settings: ConnectionSettings = field(default_factory=ConnectionSettings, repr=False)
     _row_counts: RowCounts = field(default_factory=RowCounts, repr=False)
-    _noted_tables: set[str] = field(default_factory=set, repr=False)  # those with the name of a frame
+    _frame_tables: set[str] = field(default_factory=set, repr=False)  # those with the name of a frame that exist
+    _noted_tables: set[str] = field(default_factory=set, repr=False)  # those of them that have a note
     _reopened_before: int = field(default=0, repr=False)  # of the streams of `stream`, those that were noted
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it at the same time
 
@@ -244,6 +245,8 @@ class Connection:
         done += outcomes(cell, run.results, options.limit)
         if self._row_counts.reset or any(statement.changes_rows for statement in cell.statements):
             notes += self._row_counts.after(cell, run, self._tables_with_keys)
+        if run.error is not None or not all(item.is_query or item.changes_rows for item in cell.statements):
+            self._frame_tables.clear()  # they may be dropped
         undone = options.atomic and run.error is not None
         earlier = {name: self._settings.pragmas.get(name, "") for name in CHECKED_AGAIN}
         self._note_ran(cell, before, len(run.results), atomic=options.atomic, undone=undone)
@@ -496,8 +499,9 @@ class Connection:
         return self._with_arguments(cell, partial(self.request, committed=committed), self.statements, empty=True)[0]
 
     def has_loaded(self, table: str) -> None:
-        """Show no note that this table wins over the variable with its name, which was loaded into it."""
+        """Remember that a table exists that has the name of the variable which was loaded into it, without a note."""
         self._noted_tables.add(table)
+        self._frame_tables.add(table)
 
     def _with_arguments(
         self, cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], earlier: Sequence[TransactionStatement],
@@ -506,7 +510,10 @@ class Connection:
         """Return a cell with its dates and its frames as they are sent, and lines on the frames."""
         lines: list[str] = []
         if frames.may_send(cell, self.database.endpoint):
-            cell, lines = frames.without_tables(cell, send, set() if empty else self._noted_tables)
+            known, noted = self._frame_tables, self._noted_tables
+            if empty:  # a plan shows no notes
+                known, noted = {*known}, {*noted}
+            cell, lines = frames.without_tables(cell, send, known, noted)
         if cell.dates:
             cell = date_parameters.with_dates(cell, send, earlier)
         if any(cell.scopes):

@@ -130,14 +130,16 @@ def may_send(cell: Cell, endpoint: Endpoint) -> bool:
 
 
 def without_tables(
-    cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], noted: set[str]
+    cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], known: set[str], noted: set[str]
 ) -> tuple[Cell, list[str]]:
     """Ask the server which names are tables; return the cell with the other frames, converted, and notes on the tables.
 
-    ``noted`` are the tables that have a note. Raise LoadError for a frame that a load refuses, and SessionError for one
-    that is certainly too large.
+    ``known`` are names of tables for which the server is not asked again, ``noted`` the tables that have a note. Raise
+    LoadError for a frame that a load refuses, and SessionError for one that is certainly too large.
     """
-    frames = {name: value for read in cell.frames for name, value in read.items()}
+    frames = {name: value for read in cell.frames for name, value in read.items() if name not in known}
+    if not frames:
+        return replace(cell, frames=()), []
     reading = chain.from_iterable(tables_read(cell.sent(at)) for at, read in enumerate(cell.frames) if read)
     others = [name for name in dict.fromkeys(reading) if name not in frames]
     questions: list[Request] = [Execute(Stmt(f"SELECT 1 FROM {quote(name)} LIMIT 0")) for name in frames]
@@ -146,6 +148,7 @@ def without_tables(
     tables = [name for name, entry in answers if not (isinstance(entry, ErrorEntry) and _misses(entry.error, name))]
     notes = [_WON.format(name) for name in tables if name not in noted]
     noted.update(tables)
+    known.update(tables)
     rows = {name: _rows(name, value, cell) for name, value in frames.items() if name not in tables}
     tables_by_name = date_parameters.tables_of(others, entries[len(questions) :])
     for name, (columns, _) in rows.items():

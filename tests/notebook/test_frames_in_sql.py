@@ -251,6 +251,29 @@ def test_no_note_says_that_a_table_wins_over_the_frame_loaded_into_it(frames):
     ]
 
 
+def test_the_server_is_asked_once_for_a_table_until_it_may_be_gone(frames, requests):
+    def asked(text):
+        requests.clear()
+        frames(f"%%sql --quiet\n{text}")
+        return sum(b"LIMIT 0" in body for body in requests)
+
+    frames("%pipedb load sales --table sales")
+    assert asked("SELECT * FROM sales") == 0
+    assert asked("INSERT INTO city SELECT shop, 'x', day FROM sales") == 0
+    assert asked("CREATE TABLE other (k)") == 0
+    assert [asked("SELECT * FROM sales"), asked("SELECT * FROM sales")] == [1, 0]
+    frames("%%sql\nDROP TABLE sales")
+    assert frames("%%sql\nSELECT n FROM sales").lines == ["sales: 3 rows sent"]
+
+
+def test_a_table_that_another_client_has_dropped_is_noticed(frames):
+    frames("%pipedb load sales --table sales")
+    connection = frames.ip.magics_manager.registry["PipeMagics"].session.connection()
+    connection.database.execute("DROP TABLE sales")
+    assert "no such table: sales" in frames.fails("%%sql\nSELECT * FROM sales").out
+    assert frames("%%sql\nSELECT n FROM sales").lines == ["sales: 3 rows sent"]
+
+
 def test_a_plan_leaves_the_note_to_the_cell_that_runs(frames):
     frames("%%sql\nCREATE TABLE sales (k)")
     frames("%%sql --explain\nSELECT k FROM sales")
