@@ -1,4 +1,4 @@
-"""Measure rows per second into a new table, beside pandas and libsql-client."""
+"""Measure rows per second into a new table, beside pandas and libsql-client; and a cell that reads a frame in SQL."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
+from IPython.utils.capture import capture_output
 
 from benchmarks import data, servers
-from benchmarks.lines import Line, at_least
+from benchmarks.cells import connected
+from benchmarks.lines import Line, at_least, at_most
 from benchmarks.measure import Plan, interleave, seconds
 from benchmarks.servers import Target
 from pipemagic.hrana.values import decode
 
 ROUNDS = 5
 TABLE = "loaded"
+LARGE = 1_000_000
+"""Rows of the frame that a cell reads; it takes most of the 64 MB that a cell may send."""
 
 
 def measure(plan: Plan) -> list[Line]:
@@ -39,7 +43,9 @@ def measure(plan: Plan) -> list[Line]:
                 name: lambda peer=peer: len(batched) / _batch(sqld, peer.seconds, path) for name, peer in peers.items()
             }
             lines = _lines(targets, f"{len(wide):,} rows", wide, Path(folder), (2, 2), others)
-        return lines + _lines(targets, f"{len(flights):,} flights", flights, Path(folder), (1, 0.8), {})
+        lines += _lines(targets, f"{len(flights):,} flights", flights, Path(folder), (1, 0.8), {})
+        large = data.wide(LARGE)
+        return lines + [_in_sql(target, large) for target in targets]
 
 
 def _lines(
@@ -57,6 +63,25 @@ def _lines(
         lines.append(Line(name, "rows/s", ours, "DataFrame.to_sql, local SQLite", values["pandas"], at_least(aim)))
         lines += [Line(name, "rows/s", ours, f"{other} batch, sqld", values[other], at_least(10)) for other in others]
     return lines
+
+
+def _in_sql(target: Target, frame: pd.DataFrame) -> Line:
+    """Compare a cell that reads a frame with loading it, in turn."""
+    query = "SELECT count(*) AS n, count(amount) AS amounts, sum(amount) AS amount, max(price) AS price FROM frame"
+    expected = [len(frame), frame["amount"].count(), frame["amount"].sum(), frame["price"].max()]
+    with connected(target) as shell:
+        shell.user_ns["frame"] = frame
+
+        def read() -> None:
+            with capture_output():  # the line that says what was sent
+                found = shell.run_cell_magic("sql", "", query)
+            if found.iloc[0].tolist() != expected:
+                raise RuntimeError(f"the sums of {target.name} are not those of the frame: {found}, not {expected}")
+
+        load = _loading(target, frame)
+        values = interleave(ROUNDS, {"cell": lambda: seconds(read), "load": lambda: len(frame) / load()})
+    name = f"%%sql {query.partition(' AS')[0]}, ... FROM {len(frame):,} rows, on {target.name}"
+    return Line(name, "s", values["cell"], "loading them", values["load"], at_most(1.3))
 
 
 def _loading(target: Target, frame: pd.DataFrame) -> Callable[[], float]:
