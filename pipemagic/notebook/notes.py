@@ -68,6 +68,8 @@ def notes_on(
         sent = cell.stmts[number].sql or ""
         if sent is not statement.text and sent[:4].upper() == "WITH" and len(sent) <= _MAX_CHARACTERS:
             tables |= tables_of_with(sent, tables)  # saved SELECTs are not in the statement as it is written
+        if number < len(outcomes) and (scope := outcomes[number].scope) is not None:
+            tables |= scope.tables
         where = f" on statement {cell.before + number + 1}" if cell.total > 1 else ""
         result = outcomes[number].result if number < len(outcomes) else None
         dates = cell.dates[number] if cell.dates else ()

@@ -152,7 +152,8 @@ def without_tables(
     rows = {name: _rows(name, value, cell) for name, value in frames.items() if name not in tables}
     tables_by_name = date_parameters.tables_of(others, entries[len(questions) :])
     for name, (columns, _) in rows.items():
-        tables_by_name[name.lower()] = Relation.of(name, [(column.name, column.declared) for column in columns])
+        types = [(column.name, column.declared) for column in columns]
+        tables_by_name[name.lower()] = Relation.of(name, types, "DataFrame")
     left = tuple({name: rows[name] for name in read if name in rows} for read in cell.frames)
     scopes = tuple(Scope(cell.sent(at), tables_by_name) if read else None for at, read in enumerate(left))
     return replace(cell, frames=left, scopes=scopes), notes

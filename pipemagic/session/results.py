@@ -26,7 +26,7 @@ from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Phase
 from pipemagic.session import interrupts
-from pipemagic.session.cell import Cell
+from pipemagic.session.cell import Cell, Scope
 from pipemagic.sql import ParsedStatement
 from pipemagic.text import plural
 
@@ -41,7 +41,7 @@ class Outcome:
     """A statement that ran, and its result.
 
     ``name`` is that of its ``-- name:`` comment. ``undone`` marks one that was rolled back. ``more`` is True if there
-    are more rows than requested.
+    are more rows than requested. ``scope`` has the tables of a statement that reads frames.
     """
 
     statement: ParsedStatement
@@ -49,6 +49,7 @@ class Outcome:
     name: str = ""
     undone: bool = False
     more: bool = False
+    scope: Scope | None = field(default=None, repr=False)
     _tables: dict[str, Any] = field(default_factory=dict, repr=False)
     _notes: set[str] = field(default_factory=set, repr=False)
 
@@ -153,6 +154,8 @@ def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None
     """Return the outcomes of the statements of a cell that ran, queries with at most ``limit`` rows."""
     names = cell.names or ("",) * len(cell.statements)
     done = [Outcome(*parts) for parts in zip(cell.statements, results, names, strict=False)]
+    for outcome, scope in zip(done, cell.scopes, strict=False):
+        outcome.scope = scope
     if cell.source_maps or "--" in cell.text or "/*" in cell.text:
         for index, outcome in enumerate(done):
             outcome.result = _without_comments(outcome.result, cell.sent(index))

@@ -64,6 +64,13 @@ class Notebook:
         done = self.shell.run(f"%%sql --on {database} -o result\n{statement}")
         return self.shell.names["result"] if done.error is None else done.error.message.partition("\n")[0]
 
+    def notes(self, form: str, database: str, statement: str) -> list[str]:
+        """Run a statement; return the notes below it."""
+        self.shell.names.update(self.frames[form])
+        self.shell(f"%pipedb tables --on {database}")  # notes know the schema that was read
+        shown = self.shell(f"%%sql --on {database} -o result\n{statement}").shown
+        return [line for output in shown for line in output["text/plain"].splitlines()]
+
     def check(self, form: str, question: str | Both, variables: dict[str, Any] | None = None) -> None:
         """Compare the rows with DuckDB's, and the types with those from tables."""
         statement, for_duckdb = question if isinstance(question, Both) else (question, question)
@@ -188,6 +195,28 @@ def test_a_result_is_a_frame_for_the_next_cell(notebook):
             notebook.shell.names["step"] = found
             oracle.register("step", found)
         oracle.close()
+
+
+NOTED = [
+    "SELECT id FROM sales WHERE sold = '2024-01-01'", "SELECT id FROM sales WHERE day = '2024-1-1'",
+    "SELECT id FROM sales WHERE sold BETWEEN '2024-01-01' AND '2024-01-31'", "SELECT avg(day), day + 1 FROM sales",
+    "SELECT amount / 2 FROM sales", "SELECT sum(shop) FROM sales", 'SELECT id FROM sales WHERE shop = "Rome"',
+    "SELECT id FROM sales WHERE shop NOT IN (SELECT shop FROM holes)", "SELECT id, max(sold) - min(sold) FROM sales",
+    "SELECT id FROM sales WHERE sold = day", "WITH w AS (SELECT amount AS a FROM sales) SELECT a / 2 FROM w",
+]  # fmt: skip
+"""Questions with a wrong answer in silence, but for the note."""
+
+
+@pytest.mark.parametrize("statement", NOTED)
+def test_a_frame_has_the_notes_of_its_table(notebook, statement):
+    frame, table = (notebook.notes("pandas", database, statement) for database in (EMPTY, tables_of("pandas")))
+    assert frame == table != []
+
+
+def test_a_year_is_a_text_beside_the_days_of_a_frame(notebook):
+    """A table compares '2024' as a number, which is less than every day."""
+    (note,) = notebook.notes("pandas", EMPTY, "SELECT id FROM sales WHERE day > '2024'")
+    assert note == "Note: '2024' is only a year, so all its dates are greater: write strftime('%Y', day) > '2024'."
 
 
 # -- random statements

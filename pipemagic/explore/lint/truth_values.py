@@ -94,7 +94,9 @@ def _nullable_column(select: Query) -> str:
     expression, _ = select.select_list[0]
     place = select.column(expression, len(expression.items) - 1) if len(expression.items) in (1, 3) else None
     table = place[0].table if place is not None else None
-    if place is None or table is None or table.kind != "table" or table.parsed or place[0] not in select.sources:
+    if place is None or table is None or place[0] not in select.sources:
+        return ""
+    if table.kind != "DataFrame" and (table.kind != "table" or table.parsed):
         return ""
     column = next(column for column in table.columns if column.name.lower() == place[1])
     is_key = column.key > 0 or (column.name,) in table.unique_keys
