@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
+from weakref import ref
 
 from pipemagic.client.bulk.batches import takes_records
 from pipemagic.client.database import Database
@@ -90,7 +91,7 @@ class Connection:
     _settings: ConnectionSettings = field(default_factory=ConnectionSettings, repr=False)
     _row_counts: RowCounts = field(default_factory=RowCounts, repr=False)
     _frame_tables: set[str] = field(default_factory=set, repr=False)  # those with the name of a frame that exist
-    _noted_tables: set[str] = field(default_factory=set, repr=False)  # those of them that have a note
+    _noted_tables: dict[str, frames.Loaded | None] = field(default_factory=dict, repr=False)  # those without a new note
     _reopened_before: int = field(default=0, repr=False)  # of the streams of `stream`, those that were noted
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it at the same time
 
@@ -498,10 +499,11 @@ class Connection:
         """
         return self._with_arguments(cell, partial(self.request, committed=committed), self.statements, empty=True)[0]
 
-    def has_loaded(self, table: str) -> None:
-        """Remember that a table exists that has the name of the variable which was loaded into it, without a note."""
-        self._noted_tables.add(table)
+    def has_loaded(self, table: str, frame: object) -> None:
+        """Remember that a table exists that has the name of the variable with the frame which was loaded into it."""
         self._frame_tables.add(table)
+        with suppress(TypeError):  # it has no weak references
+            self._noted_tables[table] = ref(frame)
 
     def _with_arguments(
         self, cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], earlier: Sequence[TransactionStatement],
@@ -512,7 +514,7 @@ class Connection:
         if frames.may_send(cell, self.database.endpoint):
             known, noted = self._frame_tables, self._noted_tables
             if empty:  # a plan shows no notes
-                known, noted = {*known}, {*noted}
+                known, noted = {*known}, {**noted}
             cell, lines = frames.without_tables(cell, send, known, noted)
         if cell.dates:
             cell = date_parameters.with_dates(cell, send, earlier)

@@ -51,6 +51,9 @@ _CASTS = {"INTEGER": "INTEGER", "BOOLEAN": "INTEGER", "REAL": "REAL", "TEXT": "T
 """The type that gives a column the affinity of its declared type; columns of others have none. Dates are texts."""
 
 
+Loaded: TypeAlias = Callable[[], object]
+"""Returns the frame that was loaded into the table with the name of its variable, None if it is gone."""
+
 _Definition: TypeAlias = tuple[str, Sequence[NamedArg], int]
 """The definition of a frame in a WITH, and its arguments with their size in bytes."""
 
@@ -130,33 +133,34 @@ def may_send(cell: Cell, endpoint: Endpoint) -> bool:
 
 
 def without_tables(
-    cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], known: set[str], noted: set[str]
+    cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], known: set[str], noted: dict[str, Loaded | None]
 ) -> tuple[Cell, list[str]]:
     """Ask the server which names are tables; return the cell with the other frames, converted, and notes on the tables.
 
-    ``known`` are names of tables for which the server is not asked again, ``noted`` the tables that have a note. Raise
-    LoadError for a frame that a load refuses, and SessionError for one that is certainly too large.
+    ``known`` are names of tables for which the server is not asked again, ``noted`` those that need no note, each with
+    the frame that was loaded into it. Raise LoadError for a frame that a load refuses, and SessionError for one that is
+    certainly too large.
     """
-    frames = {name: value for read in cell.frames for name, value in read.items() if name not in known}
-    if not frames:
-        return replace(cell, frames=()), []
+    frames = {name: value for read in cell.frames for name, value in read.items()}
+    asked = [name for name in frames if name not in known]
     reading = chain.from_iterable(tables_read(cell.sent(at)) for at, read in enumerate(cell.frames) if read)
-    others = [name for name in dict.fromkeys(reading) if name not in frames]
-    questions: list[Request] = [Execute(Stmt(f"SELECT 1 FROM {quote(name)} LIMIT 0")) for name in frames]
-    entries = send([*questions, *date_parameters.requests_for(others)])
-    answers = zip(frames, entries, strict=False)
-    tables = [name for name, entry in answers if not (isinstance(entry, ErrorEntry) and _misses(entry.error, name))]
-    notes = [_WON.format(name) for name in tables if name not in noted]
-    noted.update(tables)
-    known.update(tables)
-    rows = {name: _rows(name, value, cell) for name, value in frames.items() if name not in tables}
+    others = [name for name in dict.fromkeys(reading) if name not in frames and asked]
+    questions: list[Request] = [Execute(Stmt(f"SELECT 1 FROM {quote(name)} LIMIT 0")) for name in asked]
+    entries = send([*questions, *date_parameters.requests_for(others)]) if asked else []
+    answers = zip(asked, entries, strict=False)
+    known.update(name for name, entry in answers if not (isinstance(entry, ErrorEntry) and _misses(entry.error, name)))
+    won = [
+        name for name in frames if name in known and (loaded := noted.get(name, str)) and loaded() is not frames[name]
+    ]
+    noted.update(dict.fromkeys(won))
+    rows = {name: _rows(name, value, cell) for name, value in frames.items() if name not in known}
     tables_by_name = date_parameters.tables_of(others, entries[len(questions) :])
     for name, (columns, _) in rows.items():
         types = [(column.name, column.declared) for column in columns]
         tables_by_name[name.lower()] = Relation.of(name, types, "DataFrame")
     left = tuple({name: rows[name] for name in read if name in rows} for read in cell.frames)
     scopes = tuple(Scope(cell.sent(at), tables_by_name) if read else None for at, read in enumerate(left))
-    return replace(cell, frames=left, scopes=scopes), notes
+    return replace(cell, frames=left, scopes=scopes), [_WON.format(name) for name in won]
 
 
 def _misses(error: Error | StatementError, name: str) -> bool:

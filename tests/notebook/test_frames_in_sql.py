@@ -244,6 +244,10 @@ def test_a_table_wins_and_a_note_says_so_once(frames):
 def test_no_note_says_that_a_table_wins_over_the_frame_loaded_into_it(frames):
     frames("%pipedb load sales --table sales")
     assert frames("%%sql\nSELECT count(*) FROM sales").lines == []
+    frames("sales = sales.head(1)")
+    changed = frames("%%sql\nSELECT count(*) FROM sales")
+    assert changed.lines == ["sales is a table of the database; the variable sales was not used."]
+    assert column(changed) == [3]
     frames.names["city"] = frames.names["sales"]
     frames("%pipedb load city --table other")
     assert frames("%%sql\nSELECT count(*) FROM city").lines == [

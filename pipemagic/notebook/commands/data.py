@@ -119,7 +119,7 @@ def load(context: CommandContext) -> None:
     finally:
         _report_written(connection)
     if not is_file and loaded.plan.table == name:
-        connection.has_loaded(name)
+        connection.has_loaded(name, source)
     columns = plural(len(loaded.plan.names), "column")
     details = "" if context.settings.quiet else _details(loaded, is_file=is_file)
     say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {loaded.plan.table}{details}.")
