@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pipemagic.client.address import Endpoint, check_base_url, instance_of
+from pipemagic.client.arguments import ROWS_OF
 from pipemagic.client.cursor_response import CursorResponse
 from pipemagic.client.deadline import Deadline
 from pipemagic.client.readonly import may_write, refuse_writes
@@ -574,8 +575,9 @@ class ClientStream:
             self._write(message)
 
     def _only_reads(self, message: StreamMessage) -> bool:
-        """Return True if a message changes nothing, and no transaction is open."""
-        return not self.transaction.open and not may_write(message.requests)
+        """Return True if a message changes nothing, has no rows of a frame, and no transaction is open."""
+        has_rows = isinstance(message.body, bytes) and ROWS_OF.encode() in message.body
+        return not (self.transaction.open or has_rows or may_write(message.requests))
 
     # -- responses
 

@@ -205,6 +205,7 @@ def add_load_hint(error: PipemagicError, variables: Mapping[str, Any], on: str |
     name = (match["sql"] or match["command"]).strip('"') if match else ""
     frame = _find_frame(name, variables)
     from pipemagic.frames.any_frame import conversion, kind_of
+    from pipemagic.session.frames import IS_RESULT
     from pipemagic.text import word
 
     value = variables.get(name)
@@ -216,6 +217,8 @@ def add_load_hint(error: PipemagicError, variables: Mapping[str, Any], on: str |
 
     line = f"%pipedb load {frame} --table {name}{f' --on {word(on)}' if on else ''}"
     rest = error.hint.partition("\n")[2] if error.hint.startswith(_LIST_TABLES) else error.hint
+    if IS_RESULT in rest:
+        return error.replace(hint=rest)
     hint = "\n".join(filter(None, [f"{frame} is {kind_of(variables[frame])} in the notebook; load it:\n{line}", rest]))
     return error.replace(hint=hint)
 

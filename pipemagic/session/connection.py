@@ -519,6 +519,7 @@ class Connection:
         if cell.dates:
             cell = date_parameters.with_dates(cell, send, earlier)
         if any(cell.scopes):
+            empty = empty or all(statement.keyword == "EXPLAIN" for statement in cell.statements)
             cell, sent = frames.with_rows(cell, lambda: self._takes_records, in_transaction=in_transaction, empty=empty)
             lines += sent
         return cell, lines

@@ -8,9 +8,10 @@ same values; a common table expression reads them. It declares no types: those o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
@@ -18,9 +19,9 @@ import msgspec
 from pipemagic.client.arguments import ROWS_OF
 from pipemagic.errors import LoadError, PipemagicError, ServerError, SessionError, StatementError
 from pipemagic.explore.comparisons import queries_in
-from pipemagic.explore.query import Computed, Derived, Query
+from pipemagic.explore.query import Computed, Derived, Query, TableReference
 from pipemagic.explore.schema import Relation
-from pipemagic.explore.token_tree import Group
+from pipemagic.explore.token_tree import QUERY, Group, bare
 from pipemagic.frames.any_frame import as_pandas, fixes_of, is_frame
 from pipemagic.hrana.messages import ENCODER, Entry, Error, ErrorEntry, Execute, NamedArg, Request, Stmt, StmtResult
 from pipemagic.hrana.values import SqlValue, encode
@@ -41,6 +42,12 @@ LARGEST = 64_000_000
 
 LARGEST_IN_TRANSACTION = 8_000_000
 """The same in a transaction that is open before the cell, while its time limit runs."""
+
+_REPEATED = re.compile(r":\d+\Z")
+"""The end of a name that a subquery has for the second time."""
+
+IS_RESULT = "is the result of an earlier statement, a variable after the cell"
+"""A part of the hint for a statement that reads such a result as a table."""
 
 _WORDS = re.compile(r"[^\W\d]\w*")
 _WON = "{0} is a table of the database; the variable {0} was not used."
@@ -69,12 +76,15 @@ class FrameRows(NamedTuple):
 
 
 def with_frames(cell: Cell, variables: Mapping[str, object], policy: FramePolicy) -> Cell:
-    """Return a cell with the frames among the variables that its statements read; nothing is sent."""
+    """Return a cell with the frames among the variables that its statements read; nothing is sent.
+
+    A variable with the name of an earlier statement (``-- name: x``) holds the result of an earlier run.
+    """
     frames: list[Mapping[str, object]] = []
     changed = set[str]()
     for at, statement in enumerate(cell.statements):
         frames.append(_read_by(cell.sent(at), variables, changed))
-        changed |= _changed_by(statement)
+        changed |= _changed_by(statement) | {normalize(name) for name in cell.names[at : at + 1] if name}
         if statement.keyword in ("ROLLBACK", "ATTACH", "DETACH"):  # it may bring any table back
             variables = {}
     return replace(cell, frames=tuple(frames), frame_policy=policy) if any(frames) else cell
@@ -185,7 +195,13 @@ def _too_large(cell: Cell, name: str, others: Iterable[str] = (), *, in_transact
 
 
 def with_hint(error: StatementError, cell: Cell, endpoint: Endpoint) -> StatementError:
-    """Return the error of a statement; for a missing table with the option that sends the frame of that name."""
+    """Return the error of a statement; for a missing table with the option that sends the frame of that name.
+
+    A table with the name of an earlier statement is missing because its rows are a variable after the cell.
+    """
+    for name in filter(None, cell.names[: max(error.index, 0)]):
+        if _misses(error, name):
+            return error.replace(hint=f"{name} {IS_RESULT}: read it in another cell")
     for name in cell.frames[error.index] if not cell.scopes and 0 <= error.index < len(cell.frames) else ():
         if _misses(error, name):
             hint = f"%%sql --frames sends the rows of {name} to {endpoint.named_host}"
@@ -257,7 +273,7 @@ def with_rows(
             source_maps[at] = source_maps[at].edited([Edit(place.offset, place.offset, definitions)])
             args = [*(stmts[at].named_args or ()), *chain.from_iterable(tables[name][1] for name in read)]
             stmts[at] = msgspec.structs.replace(stmts[at], sql=source_maps[at].text, named_args=args or None)
-    lines = [f"{name}: {plural(rows.total, 'row')} sent" for name, rows in frames.items()]
+    lines = [f"{name}: {plural(rows.total, 'row')} sent" for name, rows in frames.items() if not empty]
     return replace(cell, stmts=tuple(stmts), source_maps=tuple(source_maps)), lines
 
 
@@ -268,7 +284,7 @@ def _common_table(
 
     An engine computes a table that is not materialized for each use.
     """
-    from pipemagic.client.bulk.batches import LIMIT, as_arguments, as_records
+    from pipemagic.client.bulk.batches import GROWTH, LIMIT, as_arguments, as_records
 
     parts: list[str] = []
     args: list[NamedArg] = []
@@ -282,10 +298,11 @@ def _common_table(
         names = f"{prefix}{len(parts) + 1}_"
         values = [column.values.cut(start, stop) for column in rows.columns]
         part, part_args, part_size = write(values, stop - start, names)
-        if size + part_size > room:
-            return None
-        count = max(1, (stop - start) * LIMIT * 9 // (10 * max(part_size, 1)))
+        fitting = max(1, (stop - start) * LIMIT * 9 // (10 * max(part_size, 1)))
+        count = min(GROWTH * (stop - start), fitting)
         if part_size <= LIMIT or stop == start + 1:
+            if size + part_size > room:  # a longer part has the width of its largest values in each row
+                return None
             parts.append(part)
             compact = map(_compact, part_args) if write is as_records else part_args
             args += [NamedArg(f"{names}{at}", encode(arg)) for at, arg in enumerate(compact, start=1)]
@@ -321,7 +338,8 @@ def _typed(result: StmtResult, scope: Scope) -> StmtResult:
     is_query = parse(scope.text).is_query  # of a compound, the first term has the types
     columns = _columns(queries_in(scope.text, scope.tables)[0]) if is_query else []
     pairs = list(zip(result.cols, columns, strict=False))
-    if len(columns) != len(result.cols) or any(name not in ("", (col.name or "").lower()) for col, (name, _) in pairs):
+    names = ((_REPEATED.sub("", col.name or "").lower(), _REPEATED.sub("", name)) for col, (name, _) in pairs)
+    if len(columns) != len(result.cols) or any(name not in ("", returned) for returned, name in names):
         return result
     # The server knows only the affinity of a column in a recursion.
     cols = [msgspec.structs.replace(col, decltype=type_ or col.decltype) for col, (_, type_) in pairs]
@@ -330,33 +348,59 @@ def _typed(result: StmtResult, scope: Scope) -> StmtResult:
 
 def _columns(query: Query) -> list[tuple[str, str]]:
     """Return the columns of a query: the name in lower case, '' if it is not known, and the type, '' without one."""
-    columns: list[tuple[str, str]] = []
+    columns: list[tuple[str, str]] = [] if query.select_list else [*query.columns]
     for item, alias in query.select_list:
-        if item.word(len(item.items) - 1) == "*":
-            columns += _columns_of_star(query, item.name(0).lower() if len(item.items) == 3 else "")
+        last = len(item.items) - 1
+        if item.word(last) == "*" and last == 0:
+            columns += _joined(query, query.part)
+        elif item.word(last) == "*":
+            sources = [source for source in query.all_sources if source.label.lower() == item.name(0).lower()]
+            columns += chain.from_iterable(map(_columns_of, sources))
         else:
-            columns.append((alias.lower(), _declared(query.declared(item))))
+            column, type_ = bare(item), query.declared(item) if item.word(last - 1) != "COLLATE" else ""
+            is_column = len(column.items) == 1 or (len(column.items) == 3 and column.word(1) == ".")
+            name = alias or (column.name(-1) if is_column and column.is_name(len(column.items) - 1) else "")
+            columns.append((name.lower(), _declared(type_ or "")))
     return columns
 
 
-def _declared(type_: str | None) -> str:
-    return "" if type_ is None or isinstance(type_, Computed) else type_
+def _declared(type_: str) -> str:
+    return "" if isinstance(type_, Computed) else type_
 
 
-def _columns_of_star(query: Query, label: str) -> Iterator[tuple[str, str]]:
-    words = query.part.words()
-    lists = [query.part.group(at + 1) or Group() for at, word_ in enumerate(words) if word_ == "USING"]
-    joined = {group.name(at).lower() for group in lists for at in range(len(group.items)) if group.is_name(at)}
-    seen = set[str]()
-    for source in query.all_sources:
-        columns = [(name.lower(), _declared(type_)) for name, type_ in source.columns]
-        queries = source.table.queries if isinstance(source.table, Derived) else ()
-        if queries:  # the columns of its relation are only those with names
-            terms = zip(_columns(queries[0]), _columns(queries[-1]), strict=False)
-            inner = [(name, type_) for (name, _), (_, type_) in terms]
-            columns = columns if len(columns) == len(inner) else inner
-        for name, type_ in columns:
-            is_joined = not label and name in seen and (name in joined or "NATURAL" in words)
-            if label in ("", source.label.lower()) and not is_joined:
-                yield name, type_
-        seen.update(name for name, _ in columns)
+def _joined(query: Query, part: Group) -> list[tuple[str, str]]:
+    """Return the columns of * over the tables after FROM, without those that USING and NATURAL would repeat."""
+    columns: list[tuple[str, str]] = []
+    first = next((at for at in range(len(part.items)) if part.clause(at) == "FROM"), len(part.items))
+    ends = (at for at in range(first + 1, len(part.items)) if part.clause(at) not in ("", "JOIN", "ON", "USING"))
+    tables = part.slice(first, next(ends, None))
+    cuts = [0, *(at for at, word_ in enumerate(tables.words()) if word_ in ("JOIN", ",")), len(tables.items)]
+    is_natural = False
+    for start, end in pairwise(cuts):
+        table = Group([tables.items[0], *tables.items[start + 1 : end]])
+        inner, words = table.group(1), table.words()
+        if inner is not None and inner.word(0) not in QUERY:
+            added = _joined(query, Group([tables.items[0], *inner.items]))
+        else:
+            added = [column for source in query.sources_in(table) for column in _columns_of(source)]
+        using = table.group(words.index("USING") + 1) if "USING" in words else None
+        repeated = {name for name, _ in columns} if is_natural else set[str]()
+        repeated |= {using.name(at).lower() for at in range(len(using.items)) if using.is_name(at)} if using else set()
+        columns += [column for column in added if column[0] not in repeated]
+        is_natural = "NATURAL" in words
+    return columns
+
+
+def _columns_of(source: TableReference) -> list[tuple[str, str]]:
+    columns = [(name.lower(), _declared(type_)) for name, type_ in source.columns]
+    queries = source.table.queries if isinstance(source.table, Derived) else ()
+    if not queries:
+        return columns
+    terms = zip(_columns(queries[0]), _columns(queries[-1]), strict=False)
+    inner = [(name, type_) for (name, _), (_, type_) in terms]
+    columns = columns if len(columns) == len(inner) else inner  # its relation has only columns with names
+    counts = Counter[str]()
+    for at, (name, type_) in enumerate(columns):
+        columns[at] = (f"{name}:{counts[name]}" if name and counts[name] else name, type_)
+        counts[name] += 1
+    return columns

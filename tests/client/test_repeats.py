@@ -13,6 +13,7 @@ from waiting import PATIENCE, until
 
 from pipemagic import errors
 from pipemagic.client.address import parse_address
+from pipemagic.client.arguments import statement
 from pipemagic.client.repeats import REPEATS, Cause, First, Message
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Execute, Stmt
@@ -209,6 +210,15 @@ def test_503_on_a_stream_is_repeated_only_for_what_reads_outside_of_a_transactio
             stream.send([Execute(Stmt(text))])
     assert [call.sql for call in server.posts[1:]] == [[text]] * sent
     assert len(pauses) == sent - 1
+
+
+def test_rows_of_a_frame_are_not_sent_again_after_503(scripted, stream_to):
+    server = scripted(good, LATER, good)
+    stream = stream_to(server)
+    stream.send([Execute(Stmt("SELECT 0"))])
+    with pytest.raises(errors.ServerError, match="HTTP 503"):
+        stream.send([Execute(statement("SELECT :rows_of_x", {"rows_of_x": "1"}))])
+    assert len(server.posts) == 2
 
 
 @pytest.fixture

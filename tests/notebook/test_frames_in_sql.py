@@ -332,6 +332,11 @@ def loaded(frames):
         "SELECT opened FROM city UNION ALL SELECT day FROM {}",
         "SELECT (SELECT day FROM {} LIMIT 1) AS d, (SELECT max(day) FROM {}) AS m",
         "SELECT max(day), day, date(day, '+1 day') FROM {}",
+        "SELECT * FROM (SELECT * FROM {} AS a JOIN {} AS b ON a.n = b.n)",
+        "SELECT a.day COLLATE NOCASE AS day, a.at, (a.paid) FROM {} AS a",
+        "SELECT * FROM ({} AS a JOIN city USING (shop)) JOIN (SELECT n, 1, day AS later FROM {}) AS b USING (n)",
+        "SELECT * FROM {} AS a JOIN ({} AS b JOIN city AS c ON c.shop = b.shop) USING (n)",
+        "SELECT * FROM {}, (VALUES (1, 'x')) AS v",
         "SELECT typeof(shop), typeof(total), typeof(n), typeof(paid), typeof(day), typeof(at) FROM {}",
     ],
 )
@@ -529,6 +534,22 @@ def test_plans_and_descriptions_send_no_rows(frames, requests):
     assert b'"named_args"' not in b"".join(requests)
 
 
+def test_a_cell_that_explains_sends_no_rows(frames, requests):
+    cell = frames("%%sql\nEXPLAIN QUERY PLAN SELECT n FROM sales;\nEXPLAIN SELECT n FROM sales")
+    assert len(cell.value) > 1
+    assert not [line for line in cell.lines if line.endswith("sent")]
+    assert b'"named_args"' not in b"".join(requests)
+
+
+def test_a_statement_does_not_read_the_result_of_an_earlier_run(frames):
+    text = "%%sql\n-- name: top\nSELECT max(shop) AS shop FROM city;\nSELECT shop FROM top"
+    for _ in range(2):  # the second time there is a variable of that name
+        assert frames.fails(text).out.splitlines()[-1] == (
+            "Hint: top is the result of an earlier statement, a variable after the cell: read it in another cell"
+        )
+    assert rows(frames, "SELECT shop FROM top") == [["b"]]
+
+
 def test_several_statements_have_one_line_and_each_its_rows(frames):
     frames.names["other"] = pd.DataFrame({"n": [3, 4]})
     cell = frames("%%sql\n-- name: a\nSELECT sum(n) AS s FROM sales;\n-- name: b\n"
@@ -615,6 +636,14 @@ def test_a_transaction_of_an_earlier_cell_takes_less(frames):
     assert "COMMIT first, or load a before BEGIN:\n%pipedb load a --table a" in out
     assert frames("%%sql\nCOMMIT").error is None
     assert column(frames("%%sql\nBEGIN; SELECT count(*) FROM a; COMMIT")) == [3]
+
+
+def test_a_long_number_in_one_row_does_not_count_in_all_rows(frames):
+    frames.names["a"] = pd.DataFrame({"n": np.zeros(600_000, int)})
+    frames.names["a"].loc[599_999, "n"] = 2**62
+    frames("%%sql\nBEGIN")
+    assert rows(frames, "SELECT count(*), max(n) FROM a") == [[600_000, 2**62]]
+    frames("%%sql\nROLLBACK")
 
 
 def test_texts_of_every_kind_fit(frames):
