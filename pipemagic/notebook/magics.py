@@ -71,6 +71,8 @@ class PipeMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._notes: list[str] = []  # on the SQL of the running cell
+        self._grids: dict[str, tuple[str, list[ResultGrid]]] = {}
+        """The grids that cells show, by the id of the cell, each with the id of the request that ran it."""
         self.of_plugins: list[PluginMagics] = []
 
     @property
@@ -150,6 +152,7 @@ class PipeMagics(Magics):
             if local_ns is not None and local_ns is not variables:  # those of a function
                 visible = visible_variables(local_ns, variables)
             try:
+                self._close_grids()
                 options, text = sql_options.parse(line, cell, visible)
                 on = options.on
                 self.session.wire.begin()
@@ -314,7 +317,22 @@ class PipeMagics(Magics):
             raise error.replace(message=f"{error.message}\nThe statements before the last one ran.") from None
         if grid.model.page is not None:
             outcome.result, outcome.more = grid.model.page.result, grid.model.page.more
+        cell_id, request = self._running_cell()
+        if cell_id:
+            self._grids.setdefault(cell_id, (request, []))[1].append(grid)
         return grid
+
+    def _running_cell(self) -> tuple[str, str]:
+        """Return the id of the cell that runs and of the request that runs it, '' if the front end sends none."""
+        parent = self.shell.get_parent() if hasattr(self.shell, "get_parent") else {}
+        return parent.get("metadata", {}).get("cellId", ""), parent.get("header", {}).get("msg_id", "")
+
+    def _close_grids(self) -> None:
+        """Close the grids that the running cell showed when it ran before: its new output has replaced them."""
+        cell_id, request = self._running_cell()
+        if cell_id in self._grids and self._grids[cell_id][0] != request:
+            for grid in self._grids.pop(cell_id)[1]:
+                grid.close()
 
     def _note(self, cell: Cell, on: str | None, outcomes: Sequence[Outcome], variables: Mapping[str, object]) -> None:
         """Collect notes on the SQL of a cell, which are shown below it."""

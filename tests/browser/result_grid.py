@@ -36,8 +36,9 @@ CELLS = [
     "%%sql --grid\nSELECT origin, count(*) AS n, avg(delay) AS late FROM flights GROUP BY origin",
     "print(jfk['id'].tolist())",
     "# the copied cell",
+    "from ipywidgets.widgets.widget import _instances\nprint(len(_instances))",
 ]
-LOAD, TABLE, GRID, OTHER, EXPORTED, COPIED = range(len(CELLS))
+LOAD, TABLE, GRID, OTHER, EXPORTED, COPIED, COUNT = range(len(CELLS))
 JFK = list(range(3, 130, 3))
 """The ids of the flights from JFK."""
 
@@ -184,6 +185,18 @@ def check_two(grid: ResultGrid, notebook: Notebook) -> None:
     print("two grids", flush=True)
 
 
+def check_again(notebook: Notebook, grid: ResultGrid) -> None:
+    """Check that a cell that runs again leaves no widgets of its first grid."""
+    counts = []
+    for _ in range(3):
+        notebook.run(OTHER)
+        expect(ResultGrid(notebook, OTHER, grid.hands).root.locator("tbody tr")).to_have_count(3)
+        notebook.run(COUNT)
+        counts.append(notebook.output(COUNT).last.inner_text())
+    assert counts == counts[:1] * 3, counts
+    print("a cell that runs again", flush=True)
+
+
 def check_accessibility(grid: ResultGrid, axe: Path) -> None:
     """Check the grid with everything open."""
     grid.page.evaluate(axe.read_text("utf-8"))
@@ -242,6 +255,7 @@ def main(chromium: str, folder: Path, axe: Path, how: str, look: str) -> None:
             export(grid, notebook, album)
             run_copy(grid, notebook)
             check_two(grid, notebook)
+            check_again(notebook, grid)
             grid.hands.enter(GRID)
             grid.press("Profile all columns", "Export ...")
             grid.expect_text("Profiles of the filtered rows")

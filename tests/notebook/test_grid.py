@@ -9,6 +9,7 @@ import threading
 
 import pandas as pd
 import pytest
+from ipywidgets.widgets.widget import _instances
 from panel_page import PanelPage
 from waiting import until
 
@@ -698,3 +699,33 @@ def test_a_large_result_is_one_page_in_the_widgets(db):
     small = grid(db, f"{NUMBERS.format(26)} SELECT i, 'row ' || i AS name FROM n")
     held = len(page.held)
     assert abs(held - len(opened(small).held)) < 500
+
+
+def test_a_cell_that_runs_again_closes_its_grid(db, monkeypatch):
+    request = {"metadata": {}, "header": {"msg_id": ""}}  # what JupyterLab sends to run a cell
+    monkeypatch.setattr(db.ip, "get_parent", lambda: request, raising=False)
+
+    def run(cell_id, cell="%%sql --grid\nSELECT 1 AS a"):
+        request.update(metadata={"cellId": cell_id}, header={"msg_id": request["header"]["msg_id"] + "."})
+        return db(cell).value
+
+    other = run("other")
+    other.mount()
+    run("cell").mount()
+    count = len(_instances)
+    for _ in range(50):
+        last = run("cell")
+        last.mount()
+    assert len(_instances) == count
+    assert last.comm is not None
+    assert other.comm is not None
+    two = run("cell", "x = %sql --grid SELECT 1\ny = %sql --grid SELECT 2\n(x, y)")
+    assert last.comm is None
+    assert all(grid.comm is not None for grid in two)
+    run("cell", "%sql SELECT 1")
+    assert all(grid.comm is None for grid in two)
+    before = set(_instances)
+    plain = grid(db, "SELECT 1")
+    plain.mount()
+    plain.close()
+    assert set(_instances) <= before

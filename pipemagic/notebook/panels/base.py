@@ -105,7 +105,7 @@ class LivePanel(Displayable, PanelPart):
     def close(self) -> None:
         """Close the panel and its widgets."""
         self.unmount()
-        for child in self.children:
+        for child in (*self.children, self.status):
             close_widget(child)
         super().close()
         self.layout.close()
