@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipemagic.notebook.panels.opening import Tabs
     from pipemagic.session import Session
 
-__all__ = ["databases", "everything", "explore", "groups", "locations", "organization", "session"]
+__all__ = ["databases", "everything", "explore", "groups", "locations", "session"]
 
 
 def everything(session: Session | None = None) -> Tabs:
@@ -39,11 +39,6 @@ def groups(session: Session | None = None) -> Panel:
 def databases(session: Session | None = None) -> Panel:
     """Return the panel of databases, to create, connect, inspect and delete them, and to create tokens."""
     return _open("databases", session)
-
-
-def organization(session: Session | None = None) -> Panel:
-    """Return the panel of the organization: its usage, quotas and overages."""
-    return _open("organization", session)
 
 
 def session(session: Session | None = None) -> Panel:

@@ -23,7 +23,7 @@ GROUP = CommandGroup("Status")
 SERVER_TIMEOUT = 3.0
 """Seconds that `status` waits for the server's version and health."""
 
-PANELS = ("databases", "explore", "groups", "locations", "session", "organization", *plugins.named("panels"))
+PANELS = ("databases", "explore", "groups", "locations", "session", *plugins.named("panels"))
 
 
 @GROUP.command(ON)

@@ -15,7 +15,6 @@ from pipemagic.notebook.panels.databases import DatabasesPanel
 from pipemagic.notebook.panels.explore import ExplorePanel
 from pipemagic.notebook.panels.groups import GroupsPanel
 from pipemagic.notebook.panels.locations import LocationsPanel
-from pipemagic.notebook.panels.organization import OrganizationPanel
 from pipemagic.notebook.panels.organization_state import OrganizationState, state_of
 from pipemagic.notebook.panels.session import SessionPanel
 from pipemagic.notebook.panels.static_html import Block, Displayable
@@ -33,15 +32,13 @@ PANELS: dict[str, Callable[[OrganizationState, Variables], Panel]] = {
     "groups": lambda state, _: GroupsPanel(state),
     "locations": lambda state, _: LocationsPanel(state),
     "session": lambda state, _: SessionPanel(state),
-    "organization": lambda state, _: OrganizationPanel(state),
 }
 """The panels in the order of their tabs; commands/status.py repeats the names, so that it need not import this.
 
-The last one has no tab: the heading of each panel has its content. Plugins have more panels.
+Plugins have more panels.
 """
 
 NAMES = tuple(PANELS)
-TABS = NAMES[:-1]
 
 
 class Tabs(Displayable, ipywidgets.Tab):
@@ -119,8 +116,8 @@ def open_panel(session: Session, name: str = "all", variables: Variables | None 
     state, variables = state_of(session), {} if variables is None else variables
     state.refresh()
     if name == "all":
-        panels = [PANELS[tab](state, variables) for tab in TABS]
-        first = TABS.index("explore" if session.current else "databases")
+        panels = [create(state, variables) for create in PANELS.values()]
+        first = NAMES.index("explore" if session.current else "databases")
         opened: Panel | Tabs = Tabs([*panels, *_panels_of_plugins(state)], first)
     elif name in PANELS:
         opened = PANELS[name](state, variables)

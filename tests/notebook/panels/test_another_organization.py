@@ -87,7 +87,8 @@ def test_an_organization_that_cannot_be_listed_shows_nothing_of_the_previous_one
 def test_usage_of_another_organization_is_not_shown(hosted):
     api, session = hosted()
     api.teams.append("other")
-    panel = PanelPage(open_panel(session, "organization"))
+    panel = PanelPage(open_panel(session, "groups"))
+    panel.click("Usage")
     panel.wait("Used in this calendar month (UTC)")
     api.refuse("GET .*/other$", as_json({"error": "oh no"}, 500))
     session.choose_organization("other")

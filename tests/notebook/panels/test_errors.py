@@ -193,11 +193,13 @@ class PanelRead:
     """Whether a 404 means that the service has no such data."""
     note: str = ""
     """The text before the error where only its message is shown."""
+    opens: str = ""
+    """The button that shows the data."""
 
 
 READS = {
     "the groups": PanelRead("groups", "GET .*/groups$", "Refresh", "Amsterdam, Netherlands"),
-    "the subscription": PanelRead("organization", "GET .*/subscription$", "Refresh", "1 database"),
+    "the subscription": PanelRead("groups", "GET .*/subscription$", "Refresh", "1 database", opens="Usage"),
     "the replicas": PanelRead(
         "groups", "GET .*/instances$", "Refresh", "Amsterdam, Netherlands", True, "may be out of date."
     ),
@@ -210,7 +212,10 @@ READS = {
 def reading(request, start):
     read = READS[request.param]
     api, session = start()
-    return read, Scene(api, session, PanelPage(open_panel(session, read.panel)))
+    page = PanelPage(open_panel(session, read.panel))
+    if read.opens:
+        page.click(read.opens)
+    return read, Scene(api, session, page)
 
 
 def expected(status):

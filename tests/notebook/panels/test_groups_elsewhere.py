@@ -137,7 +137,8 @@ def test_groups_without_lists(start):
 
 
 def test_an_organization_without_details(start):
-    panel = start("organization", ScriptedServer(FiveEndpoints()))
+    panel = start("groups", ScriptedServer(FiveEndpoints()))
+    panel.click("Usage")
     panel.wait("This service does not report its settings, plan and quotas and usage.")
     panel.wait("This service does not report whether overages are on.")
     panel.click("Switch overages on")
@@ -157,7 +158,8 @@ def test_an_organization_without_details(start):
 
 
 def test_a_hosted_organization(hosted):
-    _, panel = hosted("organization", Shapes(organizations="bare", storage="storage"))
+    _, panel = hosted("groups", Shapes(organizations="bare", storage="storage"))
+    panel.click("Usage")
     panel.wait("Plan: starter.")
     lines = panel.words.splitlines()
     assert "120 of 1,000,000,000 rows read (<0.1%)" in lines
