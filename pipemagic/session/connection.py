@@ -512,10 +512,10 @@ class Connection:
         """Return a cell with its dates and its frames as they are sent, and lines on the frames."""
         lines: list[str] = []
         if frames.may_send(cell, self.database.endpoint):
-            known, noted = self._frame_tables, self._noted_tables
+            tables, noted = self._frame_tables, self._noted_tables
             if empty:  # a plan shows no notes
-                known, noted = {*known}, {**noted}
-            cell, lines = frames.without_tables(cell, send, known, noted)
+                tables, noted = {*tables}, {**noted}
+            cell, lines = frames.without_tables(cell, send, tables, noted)
         if cell.dates:
             cell = date_parameters.with_dates(cell, send, earlier)
         if any(cell.scopes):

@@ -152,12 +152,12 @@ def without_tables(
     certainly too large.
     """
     frames = {name: value for read in cell.frames for name, value in read.items()}
-    asked = [name for name in frames if name not in known]
+    names = [name for name in frames if name not in known]
     reading = chain.from_iterable(tables_read(cell.sent(at)) for at, read in enumerate(cell.frames) if read)
-    others = [name for name in dict.fromkeys(reading) if name not in frames and asked]
-    questions: list[Request] = [Execute(Stmt(f"SELECT 1 FROM {quote(name)} LIMIT 0")) for name in asked]
-    entries = send([*questions, *date_parameters.requests_for(others)]) if asked else []
-    answers = zip(asked, entries, strict=False)
+    others = [name for name in dict.fromkeys(reading) if name not in frames and names]
+    questions: list[Request] = [Execute(Stmt(f"SELECT 1 FROM {quote(name)} LIMIT 0")) for name in names]
+    entries = send([*questions, *date_parameters.requests_for(others)]) if names else []
+    answers = zip(names, entries, strict=False)
     known.update(name for name, entry in answers if not (isinstance(entry, ErrorEntry) and _misses(entry.error, name)))
     won = [
         name for name in frames if name in known and (loaded := noted.get(name, str)) and loaded() is not frames[name]
