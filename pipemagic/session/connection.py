@@ -476,6 +476,11 @@ class Connection:
         return self.with_database(on_own_stream)
 
     @property
+    def closed(self) -> bool:
+        """Whether it was closed by the user, and is no connection of its session any more."""
+        return self._gone
+
+    @property
     def sees_more(self) -> bool:
         """Whether cells may see tables and changes that other requests do not see: temporary or uncommitted ones."""
         return self.transaction is Tx.OPEN or (self.transaction is Tx.NONE and self.has_temporary_tables)

@@ -432,6 +432,12 @@ def test_a_closed_stream_and_a_new_connection(db, flights):
     db("%pipedb connect --temporary")  # another connection is current; the grid keeps its own
     assert after(shown, shown.model.turn, 50).reading.error is None
     assert values(shown)[0] == (51,)
+    db("%pipedb use db\n%pipedb close")
+    for line in ("", "%pipedb connect --temporary --as db"):  # the name may be that of another database
+        db(line)
+        error = after(shown, shown.model.turn, 25).reading.error
+        assert (error.message, error.hint) == ("the connection db was closed", "connect, and run the cell again")
+    assert values(shown)[0] == (51,)
 
 
 def test_copied_cells_run_on_the_connection_of_the_grid(db, flights, rerun):

@@ -46,6 +46,13 @@ class Kernel:
     def send(self, code):
         return self.client.execute(code, allow_stdin=False)
 
+    def run_cell(self, identity, code):
+        """Run code as a cell of JupyterLab, which has an identity."""
+        request = self.client.session.msg("execute_request", {"code": code, "silent": False, "allow_stdin": False})
+        request["metadata"] = {"cellId": identity}
+        self.client.shell_channel.send(request)
+        return self.reply(request["header"]["msg_id"])
+
     def reply(self, message, timeout=PATIENCE):
         reply = Reply("?")
         end = time.monotonic() + timeout
@@ -254,3 +261,21 @@ def test_the_end_of_a_kernel_rolls_its_transaction_back(kernel, local_service):
 def metrics(service):
     headers = {"authorization": f"Bearer {service.platform_token()}"}
     return httpx.get(f"{service.url}/metrics", headers=headers, timeout=PATIENCE).text.splitlines()
+
+
+def test_a_cell_that_runs_again_closes_its_grid(kernel):
+    view = "application/vnd.jupyter.widget-view+json"
+
+    def outputs(reply):
+        return [output["content"]["data"] for output in reply.outputs if output["msg_type"] == "display_data"]
+
+    assert kernel.run("%pipedb connect").status == "ok"
+    assert kernel.run("import pandas as pd\nsales = pd.DataFrame({'n': range(30)})").status == "ok"
+    first = outputs(kernel.run_cell("a", "g = %sql --grid SELECT n FROM sales\ng"))
+    again = outputs(kernel.run_cell("a", "old = g\ng = %sql --grid SELECT n FROM sales\ng"))
+    assert first[0][view]["model_id"] != again[0][view]["model_id"]
+    closed = kernel.run_cell("b", "print(old.comm, old.model.page.relation.args)\nold")
+    assert closed.text == "None {}\n"  # the rows of the frame are no longer in memory
+    (form,) = outputs(closed)
+    assert "Rows 1 to 25 of 30" in form["text/html"]
+    assert view not in form

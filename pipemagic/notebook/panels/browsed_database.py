@@ -51,6 +51,10 @@ class BrowsedDatabase:
         """Return a database as the cells see it: with temporary tables, and the changes of the open transaction."""
 
         def read(query: Callable[[Database], Any], timeout: float | None = None) -> Any:
+            if connection.closed:
+                raise SessionError(
+                    f"the connection {connection.name} was closed", hint="connect, and run the cell again"
+                )
             if connection.sees_more:
                 return connection.with_database(lambda _: query(cast("Database", CellsDatabase(connection, timeout))))
             return connection.with_database(partial(_query_beside, query, timeout))

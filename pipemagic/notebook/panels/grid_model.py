@@ -187,6 +187,13 @@ class GridModel:
         for task in (self.profiling, self.exporting):
             task.stop(message)
 
+    def close(self) -> None:
+        """Stop running requests, and forget the source and the arguments of the SELECT, which may be large."""
+        self.stop()
+        self.source = self.relation = None
+        if self.page is not None and isinstance(self.page.relation, SelectedRows):
+            self.page = replace(self.page, relation=replace(self.page.relation, sent="", args={}))
+
     def stop_reading(self, message: str = STOPPED) -> None:
         """Stop reading the page; profiles and exports, which the user started, continue."""
         for task in (self.reading, self.counting):

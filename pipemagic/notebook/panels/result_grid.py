@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from IPython.display import publish_display_data
+
 from pipemagic.notebook.panels.base import LivePanel
 from pipemagic.notebook.panels.browsed_database import BrowsedDatabase
 from pipemagic.notebook.panels.forms import button, row
@@ -61,6 +63,13 @@ class ResultGrid(LivePanel):
         return f"\n{super().__str__()}"  # a terminal has the prompt on the first line
 
     def close(self) -> None:
-        """End what runs, and close the widgets."""
-        self.model.stop()
+        """End what runs, close the widgets, and forget the rows of DataFrames; the page stays."""
+        self.model.close()
         super().close()
+
+    def _ipython_display_(self, **options: Any) -> None:
+        """Display the grid; only its page after it was closed."""
+        if self.comm is None:
+            publish_display_data({"text/html": self.to_html(), "text/plain": self.to_text()})  # type: ignore[no-untyped-call]
+        else:
+            super()._ipython_display_(**options)
