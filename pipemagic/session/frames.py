@@ -154,9 +154,9 @@ def without_tables(
     frames = {name: value for read in cell.frames for name, value in read.items()}
     names = [name for name in frames if name not in known]
     reading = chain.from_iterable(tables_read(cell.sent(at)) for at, read in enumerate(cell.frames) if read)
-    others = [name for name in dict.fromkeys(reading) if name not in frames and names]
+    readable_names = [*dict.fromkeys(reading)] if names else []  # also frames, which may be tables too
     questions: list[Request] = [Execute(Stmt(f"SELECT 1 FROM {quote(name)} LIMIT 0")) for name in names]
-    entries = send([*questions, *date_parameters.requests_for(others)]) if names else []
+    entries = send([*questions, *date_parameters.requests_for(readable_names)]) if names else []
     answers = zip(names, entries, strict=False)
     known.update(name for name, entry in answers if not (isinstance(entry, ErrorEntry) and _misses(entry.error, name)))
     won = [
@@ -164,7 +164,7 @@ def without_tables(
     ]
     noted.update(dict.fromkeys(won))
     rows = {name: _rows(name, value, cell) for name, value in frames.items() if name not in known}
-    tables_by_name = date_parameters.tables_of(others, entries[len(questions) :])
+    tables_by_name = date_parameters.tables_of(readable_names, entries[len(questions) :])
     for name, (columns, _) in rows.items():
         types = [(column.name, column.declared) for column in columns]
         tables_by_name[name.lower()] = Relation.of(name, types, "DataFrame")

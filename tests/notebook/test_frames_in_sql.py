@@ -345,6 +345,13 @@ def test_results_have_the_types_of_a_loaded_table(loaded, text):
     assert_frame_equal(loaded(f"%%sql --quiet\n{text.replace('{}', 'sales')}").value, expected)
 
 
+def test_a_frame_is_joined_with_the_table_of_another_frame(loaded):
+    loaded.names["loaded"] = loaded.names["sales"]  # the table wins
+    loaded("%pipedb load sales --table other")
+    expected = loaded("%%sql --quiet\nSELECT * FROM other AS a JOIN loaded AS b ON a.n = b.n").value
+    assert_frame_equal(loaded("%%sql --quiet\nSELECT * FROM sales AS a JOIN loaded AS b ON a.n = b.n").value, expected)
+
+
 CONDITIONS = [
     "n = '2'", "n < '10'", "n IN ('1', '3')", "total = '1.5'", "total > '10'", "shop = 1", "shop < 5", "shop IN (1)",
     "paid = '1'", "paid = TRUE", "day = '2026-07-02'", "day BETWEEN '2026-07-02' AND '2026-07-03'", "n || '' = 2",
