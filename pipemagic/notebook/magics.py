@@ -152,7 +152,8 @@ class PipeMagics(Magics):
             if local_ns is not None and local_ns is not variables:  # those of a function
                 visible = visible_variables(local_ns, variables)
             try:
-                self._close_grids()
+                if self._grids:
+                    self._close_grids()
                 options, text = sql_options.parse(line, cell, visible)
                 on = options.on
                 self.session.wire.begin()
