@@ -100,6 +100,19 @@ def turn_and_sort(grid: ResultGrid) -> None:
     print("pages and order", flush=True)
 
 
+def copy_cells(grid: ResultGrid) -> None:
+    """Select two rows of two columns by keys, and copy them."""
+    if isinstance(grid.hands, Keyboard):
+        grid.hands.reach_grid(grid.root)
+    else:
+        grid.root.locator("td").first.click()
+    for key in ("ArrowDown", "Control+Home", "Shift+ArrowDown", "Shift+ArrowRight", "Control+c"):  # from a heading, too
+        grid.page.keyboard.press(key)
+    expect(grid.panel.get_by_text("2 x 2 cells copied.")).to_be_visible()
+    assert grid.page.evaluate("navigator.clipboard.readText()").split() == ["1", "LGA", "2", "EWR"]
+    print("copied cells", flush=True)
+
+
 def filter_and_profile(grid: ResultGrid, album: Album) -> None:
     hands = grid.hands
     hands.choose(grid.field("Column"), "origin")
@@ -250,6 +263,7 @@ def main(chromium: str, folder: Path, axe: Path, how: str, look: str) -> None:
             hands.enter(GRID)
             grid = ResultGrid(notebook, GRID, hands)
             turn_and_sort(grid)
+            copy_cells(grid)
             filter_and_profile(grid, album)
             open_value(grid, album)
             export(grid, notebook, album)

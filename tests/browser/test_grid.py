@@ -26,4 +26,4 @@ def test_cells_are_selected_and_copied(run, tmp_path, axe, how, look):
 
 @pytest.mark.parametrize(("how", "look"), [("mouse", "light"), ("keyboard", "dark"), ("mouse", "narrow")])
 def test_the_grid_of_a_cell(run, tmp_path, axe, how, look):
-    assert len(run("result_grid.py", tmp_path, axe, how, look)) == 10
+    assert len(run("result_grid.py", tmp_path, axe, how, look)) == 11
