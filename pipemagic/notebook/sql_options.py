@@ -226,6 +226,8 @@ def shows_grid(options: SqlOptions, cell: Cell) -> bool:
     if not options.grid:
         return is_select and not (options.keeps_rows or cell.names[-1])
     if not is_select:
+        if not starts_statement(cell.statements[-1].keyword):
+            return False  # the server reports the misspelt keyword
         raise UsageError("--grid requires a SELECT as the last statement")
     if cell.names[-1]:
         raise UsageError(

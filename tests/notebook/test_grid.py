@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import signal
 import threading
@@ -171,6 +172,7 @@ def test_statements_without_rows_to_page_are_refused(db):
         assert isinstance(failed.error, UsageError)
         assert "--grid requires a SELECT as the last statement" in failed.out
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]  # nothing was sent
+    assert "did you mean SELECT?" in db.fails("%%sql --grid\nSELEC 1").out
 
 
 @pytest.mark.parametrize(
@@ -620,6 +622,16 @@ def test_a_long_cell_is_copied_but_not_shown(db, rerun):
     page = opened(shown)
     (copied,) = [widget for widget in page.widgets if isinstance(widget, CopyText) and widget.text]
     assert (copied.button, rerun(shown, copied.text)) == ("Copy the SQL", [tuple(range(300))])
+
+
+def test_the_state_of_the_widgets_has_no_values(db):
+    db("secret = 'value-of-a-parameter'")
+    db("%%sql\nCREATE TABLE words (w); INSERT INTO words VALUES ('value-of-a-row')")
+    shown = grid(db, "SELECT w, {{ secret | bind }} AS s FROM words", "--jinja")
+    page = opened(shown)
+    assert "value-of-a-parameter" in shown.model.cell
+    states = [json.dumps(widget.get_state(), default=str) for widget in page.widgets]
+    assert [state for state in states if "value-of-a" in state] == []
 
 
 def test_a_condition_has_the_errors_and_notes_of_a_cell(db, flights):

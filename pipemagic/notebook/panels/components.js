@@ -320,9 +320,9 @@ function errorLines(code, failure) {
   return [make("p", { class: "pm-error" }, code && make("code", {}, `${code}: `), first), ...lines];
 }
 
-function drawCopy(model, el) {
+function drawCopy(model, el, received) {
   return () => {
-    const [text, label, button] = ["text", "label", "button"].map((name) => model.get(name));
+    const [label, button] = [model.get("label"), model.get("button")], { text } = received;
     el.hidden = !text;
     const title = `Copy ${label || text}`;
     el.replaceChildren(...(button ? [copyButton(() => text, { label: button, title })] : [make("code", {}, text), copyButton(() => text, { title })]));

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anywidget
 from ipywidgets import DOMWidget
-from traitlets import Bool, Float, Int, List, Unicode
+from traitlets import Bool, Float, Int, List, Unicode, observe
 
 if TYPE_CHECKING:
     from pipemagic.client.secrets import Secret
@@ -187,13 +187,22 @@ class Status(Component):
 class CopyText(Component):
     """A text in a monospace font with a button that copies it; hidden if empty.
 
-    With a ``button``, its label, the text is not shown.
+    With a ``button``, its label, the text is not shown. The text is sent in a message, since SQL may contain values.
     """
 
     kind = Unicode("copy").tag(sync=True)
-    text = Unicode().tag(sync=True)
+    text = Unicode()
     button = Unicode().tag(sync=True)
     label = Unicode(help="description for screen readers").tag(sync=True)
+
+    @observe("text")
+    def _text_changed(self, _change: Any) -> None:
+        self.send({"text": self.text})
+
+    def receive(self, message: Mapping[str, Any]) -> None:
+        """Send the text to a new page."""
+        if message.get("ready"):
+            self.send({"text": self.text})
 
 
 class LongValue(Component):
