@@ -136,7 +136,9 @@ def _is_slow(path: Path) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Set the marker ``slow``; the long form of a test is of neither level."""
     for item in items:
-        if _is_slow(item.path) and not item.get_closest_marker("soak"):
+        if item.get_closest_marker("soak"):
+            item.own_markers = [marker for marker in item.own_markers if marker.name != "slow"]
+        elif _is_slow(item.path):
             item.add_marker(pytest.mark.slow)
 
 

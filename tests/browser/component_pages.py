@@ -239,7 +239,8 @@ def check_texts(page: Page) -> None:
     status = Component(
         page, "evil status", kind="status", busy="", message=evil, code=evil, error=evil, hint=evil, line=evil
     )
-    copied = Component(page, "evil copy", kind="copy", text=evil, label=evil)
+    copied = Component(page, "evil copy", kind="copy", label=evil)
+    copied.receive({"text": evil})
     for widget in (shown, status, copied):
         expect(widget.root).to_contain_text("<img src=x")
         assert widget.root.locator("img").count() == 0

@@ -225,6 +225,8 @@ def test_a_year_is_a_text_beside_the_days_of_a_frame(notebook):
 def test_random_statements_like_duckdb(notebook, soak):
     for seed in range(10_000 if soak else 150 if notebook.server == "embedded" else 50):
         statement = Grammar(Random(seed)).statement()
+        if notebook.server == "sqld" and "RIGHT JOIN" in statement:  # with some conditions SQLite 3.45 returns others
+            continue
         notebook.check(FORMS[seed % len(FORMS)], statement)
 
 
@@ -233,6 +235,8 @@ def test_random_statements_of_mixed_types_like_tables(notebook, soak):
     for seed in range(10_000 if soak else 150 if notebook.server == "embedded" else 50):
         form, statement = FORMS[seed % len(FORMS)], Grammar(Random(seed), mixed=True).statement()
         found, expected = (notebook.outcome(form, database, statement) for database in (EMPTY, tables_of(form)))
+        if isinstance(found, str) and isinstance(expected, str) and "invalid utf-8" in expected:
+            continue  # sqld ends the response of a cursor there
         if isinstance(found, str) or isinstance(expected, str):
             assert found == expected, (seed, form, statement)
         else:

@@ -25,7 +25,9 @@ def test_the_cells_print_what_the_page_shows_beside_jupysql(libraries, target, t
     ipython = {block.text for block in blocks(PAGE) if block.kind == "ipython"}
     shown = [cell for cell in cells(PAGE) if cell.source in ipython]
     sources = [cell.source.replace("--temporary", target.url) for cell in shown]
-    outputs = libraries.run_cells(tmp_path, *sources, "%reload_ext pipemagic", "%sql SELECT count(*) AS n FROM flights")
+    outputs = libraries.run_cells(
+        tmp_path, *sources, "%reload_ext pipemagic", "%sql SELECT count(*) AS n FROM main.flights"
+    )
     for cell, (success, output) in zip(shown, outputs, strict=False):
         assert success, output
         if cell.expected is not None:
