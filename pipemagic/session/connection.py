@@ -459,7 +459,7 @@ class Connection:
     def request(
         self, requests: Sequence[Request], *, committed: bool = False, timeout: float | None = None
     ) -> list[Entry]:
-        """Send requests that run no statement; return an entry for each, errors included.
+        """Send requests that change nothing; return an entry for each, errors included.
 
         The stream of the cells is used if it may see more than others, in a transaction and with temporary tables,
         unless they are about what is ``committed``. ``timeout`` holds on that stream alone, and ends it.
