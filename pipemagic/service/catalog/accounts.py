@@ -115,7 +115,7 @@ class Accounts:
         with self._store.change() as run:
             if run("SELECT 1 FROM platform_tokens WHERE account = ? AND name = ?", (account.id, name)):
                 raise Refused(409, f"token with name {name} already exists")
-            run("INSERT INTO platform_tokens VALUES (?, ?, ?, ?, ?)",
+            run("INSERT INTO platform_tokens (id, account, name, hash, created) VALUES (?, ?, ?, ?, ?)",
                 (token.id, account.id, name, token_hash, token.created))  # fmt: skip
         return token
 

@@ -1,4 +1,4 @@
--- The catalog's schema, version 5: the one of release 0.1.0. Times are in Unix seconds.
+-- The catalog's schema, version 6; upgrade.sql makes it of the one of release 0.1.0. Times are in Unix seconds.
 
 CREATE TABLE accounts (
   id TEXT PRIMARY KEY,
@@ -14,8 +14,13 @@ CREATE TABLE platform_tokens (
   name TEXT NOT NULL,
   hash BLOB NOT NULL UNIQUE,  -- SHA-256; the token itself is not stored
   created REAL NOT NULL,
+  organization TEXT REFERENCES organizations ON DELETE CASCADE,  -- NULL: all organizations of the account
+  group_id TEXT REFERENCES "groups" ON DELETE CASCADE,  -- NULL: all groups of the organization
+  scopes TEXT,  -- of a group's token, separated by commas
   UNIQUE (account, name)
 ) STRICT;
+CREATE INDEX platform_tokens_by_organization ON platform_tokens (organization);
+CREATE INDEX platform_tokens_by_group ON platform_tokens (group_id);
 
 CREATE TABLE logins (
   hash BLOB PRIMARY KEY,  -- SHA-256 of the token

@@ -20,8 +20,10 @@ from pipemagic.service.files import lacks_space_to_open
 log = logging.getLogger(__name__)
 
 SCHEMA = Path(__file__).with_name("schema.sql")
-VERSION = 5
-"""The schema version of release 0.1.0, and of this one."""
+UPGRADE = Path(__file__).with_name("upgrade.sql")
+"""Converts the schema of release 0.1.0 to this one. A test compares the result with `SCHEMA`."""
+VERSION, OLDEST = 6, 5
+"""The schema versions of this release and of release 0.1.0."""
 
 RunSql = Callable[[str, Sequence[Any]], list[Any]]
 """Runs one statement of a transaction and returns its rows."""
@@ -118,16 +120,16 @@ def _open(path: Path) -> apsw.Connection:
             if _is_on_full_disk(path):
                 log.warning("the disk is full: the catalog is read-only until there is free space")
                 connection.pragma("locking_mode", "exclusive")  # before the first read
-            is_new = _is_new(connection, path)  # before the first change of the file
+            version = _check_version(connection, path)  # before the first change of the file
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
             connection.pragma("foreign_keys", True)
             [(result,)] = connection.execute("PRAGMA quick_check(1)").fetchall()  # of all of it: the file is small
             if result != "ok":
                 raise apsw.CorruptError(result)
-            if is_new:
+            if version < VERSION:
                 with connection:
-                    connection.execute(SCHEMA.read_text("utf-8"))
+                    connection.execute((UPGRADE if version else SCHEMA).read_text("utf-8"))
                     connection.pragma("user_version", VERSION)
         except _DAMAGED as error:
             raise _refused(
@@ -153,19 +155,19 @@ def _is_on_full_disk(path: Path) -> bool:
     return False
 
 
-def _is_new(connection: apsw.Connection, path: Path) -> bool:
-    """Return True for an empty file; refuse a catalog of another version, and a database of another program."""
+def _check_version(connection: apsw.Connection, path: Path) -> int:
+    """Return the schema version, 0 for an empty file; refuse a catalog that cannot be upgraded, and other programs'."""
     version = int(connection.pragma("user_version"))
     if version > VERSION:
         problem = f"the catalog has schema version {version}, but this pipemagic supports version {VERSION}"
         raise _refused(problem, f"upgrade pipemagic, or {_ELSEWHERE}", "CATALOG_TOO_NEW")
-    if 0 < version < VERSION:
-        problem = f"the catalog has schema version {version}, which is older than version {VERSION} of release 0.1.0"
+    if 0 < version < OLDEST:
+        problem = f"the catalog has schema version {version}, which is older than version {OLDEST} of release 0.1.0"
         hint = f"run pipemagic 0.1.0 once on this data folder to convert it, or {_ELSEWHERE}"
         raise _refused(problem, hint, "CATALOG_TOO_OLD")
     if version == 0 and connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
         raise _refused(f"{path} belongs to another program", _ELSEWHERE)
-    return version == 0
+    return version
 
 
 def _refused(message: str, hint: str, code: str = "BAD_CATALOG") -> ServiceError:

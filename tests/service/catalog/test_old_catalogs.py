@@ -1,4 +1,4 @@
-"""Catalogs of other versions and programs: that of release 0.1.0 is opened as it is, others are refused."""
+"""Catalogs of other versions and programs: that of release 0.1.0 is upgraded, others are refused."""
 
 from __future__ import annotations
 
@@ -101,6 +101,21 @@ def test_a_catalog_from_before_0_1_0_is_refused_unchanged(tmp_path, version):
     assert caught.value.code == "CATALOG_TOO_OLD"
     assert "run pipemagic 0.1.0 once" in caught.value.hint
     assert path.read_bytes() == before
+
+
+def test_a_failed_upgrade_changes_nothing_and_a_later_one_completes(old, tmp_path, monkeypatch):
+    from pipemagic.service.catalog import store
+
+    broken = tmp_path / "upgrade.sql"
+    broken.write_text(store.UPGRADE.read_text("utf-8") + "INSERT INTO nowhere VALUES (1);", "utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "UPGRADE", broken)
+        with pytest.raises(apsw.SQLError, match="nowhere"):
+            Catalog(old)
+    with closing(apsw.Connection(str(old))) as connection:
+        assert connection.pragma("user_version") == 5
+        assert "scopes" not in [row[1] for row in connection.execute("PRAGMA table_info(platform_tokens)")]
+    Catalog(old).close()
 
 
 def test_a_new_catalog_is_created_in_one_transaction(tmp_path, monkeypatch):
