@@ -38,6 +38,7 @@ HEAD_LIMIT = 64 * 1024
 """Bytes of a request line and its headers; also of what is received in a row that is no body, such as trailers."""
 MOST_HEADERS = 100
 """Headers of a request, and its trailers: a short one takes twenty times its size in memory."""
+INVALID = "Invalid HTTP request received."
 TOO_LARGE = "Request Header Fields Too Large"
 UNAVAILABLE_LIMIT = 8
 """Connections beyond the limit that get a 503; further ones are closed at once."""
@@ -222,12 +223,37 @@ class HttpProtocol(HttpToolsProtocol):
         if self._refused or self.transport.is_closing():
             return
         self._unparsed += len(data)
-        super().data_received(data)
+        self._parse(data)
         if self._unparsed > HEAD_LIMIT or len(self.headers) > MOST_HEADERS:
             self._refuse(431, TOO_LARGE)
         self._await()
 
     # Requests
+
+    def _parse(self, data: bytes) -> None:
+        """Parse data. Another protocol that a client offers is declined by ignoring the offer (RFC 9110, 7.8).
+
+        httptools takes what follows a head with Upgrade for data of that protocol: the body, too.
+        """
+        self._unset_keepalive_if_required()
+        try:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                head = self._head_without_offer()
+                self.parser = httptools.HttpRequestParser(self)
+                with suppress(AttributeError):  # httptools before 0.6.3; uvicorn does the same
+                    self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+                self.parser.feed_data(head + data[offer.args[0] :])
+        except httptools.HttpParserError:
+            self.logger.warning(INVALID)
+            self.send_400_response(INVALID)
+
+    def _head_without_offer(self) -> bytes:
+        """Return the head that was parsed without its Upgrade header."""
+        start = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        lines = [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"\r\n".join([start, *lines, b"", b""])
 
     def on_message_begin(self) -> None:
         """Begin a request, the only one."""
@@ -239,6 +265,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Check the head and start the request."""
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                self._refuse_head(400, "This server is no proxy.")
+            return  # it is parsed again
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > HEAD_LIMIT or len(self.headers) > MOST_HEADERS:
             self._refuse_head(431, TOO_LARGE)
@@ -247,10 +277,6 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse_head(400, "The Host header is malformed, or there are several.")
         if not hosts and self.parser.get_http_version() != "1.0":
             self._refuse_head(400, "A request requires a Host header.")
-        # httptools skips the body of a request with Upgrade, and parses what arrives of it later as another request.
-        lengths = [value for name, value in self.headers if name in (b"content-length", b"transfer-encoding")]
-        if self.parser.should_upgrade() and lengths not in ([], [b"0"]):
-            self._refuse_head(400, "A request with a body cannot request an upgrade of the protocol.")
         self._phase, self._unparsed, self._discarded = RequestPhase.BODY, 0, 0
         super().on_headers_complete()
         self.headers = []  # takes the trailers: they are no headers of this request
@@ -262,6 +288,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Note that the body is complete."""
+        if self.parser.should_upgrade():
+            return
         self._phase, self._unparsed = RequestPhase.START, 0
         self.scope["state"][BODY_RECEIVED] = True
         super().on_message_complete()

@@ -8,6 +8,7 @@ import re
 import socket
 import threading
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import pairwise
 from unittest.mock import Mock
 
 import httpx
@@ -272,6 +273,79 @@ def test_small_chunks_and_short_extensions(service):
     with service.connect() as connection, connection.makefile("rb") as stream:
         connection.sendall(chunked("/a") + parts + b"0\r\nX-Checksum: 1\r\n\r\n")
         assert read_response(stream)[2].startswith(b"/a %d " % (50_000 + 2_000 * 256))
+
+
+# -- another protocol that a client offers
+
+
+OFFERS = {
+    "h2c": ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA"],
+    "websocket": ["Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"],
+    "TLS": ["Upgrade: TLS/1.2", "Connection: upgrade"],
+    "several": ["Connection: Upgrade", "Upgrade: h2c", "Upgrade: websocket, foo/2"],
+}  # fmt: skip
+BODIES = {
+    "a length": (["Content-Length: 300000"], b"x" * 300_000),
+    "chunks": (
+        ["Transfer-Encoding: chunked"],
+        b"249f0\r\n" + b"x" * 150_000 + b"\r\n" + b"1\r\nx\r\n" * 150_000 + b"0\r\n\r\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("offer", OFFERS.values(), ids=OFFERS)
+@pytest.mark.parametrize(("lines", "body"), BODIES.values(), ids=BODIES)
+def test_an_offer_of_another_protocol_is_ignored_and_the_connection_continues(service, offer, lines, body):
+    start = "\r\n".join(["POST /a HTTP/1.1", "Host: x", *offer, *lines, "", ""]).encode()
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        for path, whole in (("a", True), ("b", False)):
+            request = start.replace(b"/a", f"/{path}".encode()) + body
+            for begin, end in pairwise([0, len(request)] if whole else [0, 30, len(start) + 10, len(request)]):
+                connection.sendall(request[begin:end])
+            status, _, answer = read_response(stream)
+            assert (status, answer.split()[:2]) == (200, [f"/{path}".encode(), b"300000"])
+            assert b"upgrade" not in answer.split()[2].split(b",")
+        connection.sendall(head("/c", size=3) + b"abc")
+        assert read_response(stream)[2].startswith(b"/c 3 ")
+
+
+@pytest.mark.parametrize("offer", OFFERS.values(), ids=OFFERS)
+def test_an_offer_without_a_body(service, offer):
+    request = "\r\n".join(["GET /a HTTP/1.1", "Host: x", *offer, "", ""]).encode()
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        for _ in range(2):
+            connection.sendall(request)
+            assert read_response(stream)[2].startswith(b"/a 0 ")
+
+
+def test_a_body_that_waits_for_100_continue_behind_an_offer(service):
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/a", *OFFERS["h2c"], "Expect: 100-continue", size=3))
+        assert [stream.readline(), stream.readline()] == [b"HTTP/1.1 100 Continue\r\n", b"\r\n"]
+        connection.sendall(b"abc")
+        assert read_response(stream)[2].startswith(b"/a 3 ")
+
+
+def test_an_offer_behind_a_running_request_ends_the_connection_behind_its_response(service):
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/wait", *OFFERS["h2c"]) + head("/second", *OFFERS["h2c"], size=3) + b"abc")
+        until(lambda: service.app.waiting == 1)
+        service.app.proceed()
+        assert (read_response(stream)[0], stream.read()) == (200, b"")
+    assert service.app.running == ["/wait"]
+
+
+@pytest.mark.parametrize("large", [name for name in LARGE if "without end" not in name])
+def test_a_large_head_with_an_offer(service, large):
+    offer = "\r\n".join(["", *OFFERS["h2c"], "Host:"]).encode()
+    assert statuses(exchange(service, LARGE[large].replace(b"\r\nHost:", offer, 1))) == [431]
+
+
+@pytest.mark.parametrize("lines", [[], ["Content-Length: 3"], OFFERS["h2c"]])
+def test_a_tunnel_is_refused(service, lines):
+    request = "\r\n".join(["CONNECT x:443 HTTP/1.1", "Host: x:443", *lines, "", ""]).encode()
+    assert statuses(exchange(service, request + b"abc")) == [400]
+    assert service.app.running == []
 
 
 # -- requests behind a running one
