@@ -33,12 +33,12 @@ TAKES_NAME = frozenset({
 
 IGNORED: Mapping[str, Collection[str] | None] = {
     "journal_mode": ("wal",),
-    "synchronous": ("normal", "full", "extra", "on", "1", "2", "3"),
+    "synchronous": ("normal", "full", "extra", "on", "yes", "true", "1", "2", "3"),
     "locking_mode": ("normal",),
     "encoding": ("utf-8", "utf8"),
     **dict.fromkeys(
-        ["analysis_limit", "busy_timeout", "cache_spill", "journal_size_limit", "mmap_size", "page_size", "temp_store",
-         "threads", "wal_autocheckpoint"]
+        ["analysis_limit", "auto_vacuum", "busy_timeout", "cache_spill", "journal_size_limit", "mmap_size", "page_size",
+         "read_uncommitted", "temp_store", "threads", "wal_autocheckpoint"]
     ),
 }  # fmt: skip
 """Settings that many scripts begin with and that the service decides, with the values that are ignored, None for all.
@@ -46,8 +46,14 @@ IGNORED: Mapping[str, Collection[str] | None] = {
 Other values, which could weaken durability, are refused.
 """
 
+ANSWERED = frozenset({
+    "analysis_limit", "busy_timeout", "journal_mode", "journal_size_limit", "locking_mode", "mmap_size", "threads",
+    "wal_autocheckpoint",
+})  # fmt: skip
+"""Ignored settings that return a row, as in SQLite: the present value."""
+
 READABLE = READ_PRAGMAS | TAKES_NAME | SETTABLE | IGNORED.keys() | {
-    "auto_vacuum", "checkpoint_fullfsync", "fullfsync", "max_page_count", "read_uncommitted", "shrink_memory",
+    "checkpoint_fullfsync", "fullfsync", "max_page_count", "shrink_memory",
 }  # fmt: skip
 """Pragmas that may be read."""
 
@@ -67,7 +73,7 @@ MAX_ARGUMENTS = 127
 """Arguments of a function, as in libSQL; SQLite allows 1000 by default, and each may have to be copied."""
 
 MAX_CACHE_KIB = 64 * 1024
-"""Limit of ``cache_size``: a stream must not use up the memory of the machine."""
+"""The largest ``cache_size`` that is set: a stream must not use up the memory of the machine."""
 
 _OPCODE, _P4 = 1, 5
 _ADDRESS = re.compile(r"vtab:[0-9A-Fa-fx]+\Z")
@@ -125,17 +131,17 @@ class Sandbox:
 
     def _authorize_pragma(self, name: str, argument: str | None) -> int:
         if name not in READABLE:
-            return self._refuse(f"PRAGMA {name} is not available")
+            return self._refuse(f"PRAGMA {name} is not available; leave it out")
         if name == "optimize" and self.keyword != "PRAGMA":
             return self._refuse("PRAGMA optimize writes; it is not available as a table of a SELECT")
         if argument is None or name in TAKES_NAME:
             return apsw.SQLITE_OK
+        if ignores(name, argument):
+            return int(apsw.SQLITE_IGNORE)  # SQLite then does nothing, without an error
         if name not in SETTABLE:
-            return self._refuse(f"PRAGMA {name} cannot be changed; remove it: the service sets it")
+            return self._refuse(f"PRAGMA {name} cannot be set to {argument[:30]}: leave this line out")
         if name == "case_sensitive_like" and self._unicode:
             return self._refuse("PRAGMA case_sensitive_like is not available with PIPEMAGIC_UNICODE; write GLOB")
-        if name == "cache_size" and not _is_allowed_cache_size(argument):
-            return self._refuse(f"PRAGMA cache_size is limited to {MAX_CACHE_KIB} KiB (-{MAX_CACHE_KIB})")
         if self.describing or self.keyword == "EXPLAIN":
             # Those in the file's header change it only when they run, and must be seen to write.
             return int(apsw.SQLITE_OK if name in IN_HEADER else apsw.SQLITE_IGNORE)
@@ -145,6 +151,14 @@ class Sandbox:
     def _refuse(self, reason: str) -> int:
         self.refusal = reason
         return int(apsw.SQLITE_DENY)
+
+
+def ignores(name: str, value: str) -> bool:
+    """Return True for a setting that is ignored: what it sets stays as it is."""
+    if name == "cache_size":
+        return not _is_allowed_cache_size(value)
+    values = IGNORED.get(name, ())
+    return values is None or value.lower() in values
 
 
 def _is_allowed_cache_size(argument: str) -> bool:

@@ -15,7 +15,7 @@ from pipemagic.hrana.messages import Error, NamedArg
 from pipemagic.hrana.values import Float, SqlValue, Value, decode
 from pipemagic.service.sqlite import alter_column
 from pipemagic.service.sqlite.alter_column import AlterColumn
-from pipemagic.service.sqlite.sandbox import IGNORED
+from pipemagic.service.sqlite.sandbox import ANSWERED, IGNORED, ignores
 from pipemagic.service.sqlite.virtual_tables import DATABASE_LIST
 from pipemagic.sql import ParsedStatement
 from pipemagic.sql.statement import READ_PRAGMAS
@@ -78,8 +78,8 @@ class SqlStatement:
         name = statement.pragma[0] if keyword == "PRAGMA" else ""
         self.writes_by_itself = name in ("optimize", "incremental_vacuum")
         """True if it writes although SQLite reports it as read-only when it is prepared."""
-        self.needs_full_access = keyword == "PRAGMA" and name not in READ_PRAGMAS
-        """True if it is a setting, which a read-only token may not change although the file is not written."""
+        self.needs_full_access = keyword == "PRAGMA" and name not in READ_PRAGMAS and name not in IGNORED
+        """True if it may be a setting, which a read-only token may not change although the file is not written."""
 
 
 LONGEST_CACHED = 4096
@@ -118,13 +118,15 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _is_ignored(statement: ParsedStatement) -> bool:
-    """Return True for a setting that is ignored: the statement returns the present value instead."""
+def _answer(statement: ParsedStatement) -> str | None:
+    """Return the statement that reads the present value, for a setting that is ignored and returns it."""
     name, sign = statement.pragma
-    if sign not in ("=", "(") or name not in IGNORED:
-        return False
-    values, words = IGNORED[name], [token.text for token in statement.tokens if token.text != ")"]
-    return values is None or sqltext.normalize(words[-1]) in values
+    if sign not in ("=", "(") or name not in ANSWERED:
+        return None
+    tokens = list(statement.tokens)
+    place = next(index for index, token in enumerate(tokens) if token.text == sign)
+    value = "".join(token.text for token in tokens[place + 1 :] if token.text not in (")", ";"))
+    return statement.text[: tokens[place].start] if ignores(name, sqltext.normalize(value)) else None
 
 
 def _of_statement(statement: ParsedStatement, skipped: int) -> SqlStatement:
@@ -134,8 +136,8 @@ def _of_statement(statement: ParsedStatement, skipped: int) -> SqlStatement:
         return SqlStatement(sqltext.parse("BEGIN"), skipped, begins_read_only=True)
     if statement.keyword == "PRAGMA" and _DATABASE_LIST.fullmatch(_normalized(statement.text)):
         return SqlStatement(sqltext.parse(f"SELECT seq, name, file FROM temp.{DATABASE_LIST}"), skipped)
-    if statement.keyword == "PRAGMA" and _is_ignored(statement):
-        return SqlStatement(sqltext.parse(f"PRAGMA {statement.pragma[0]}"), skipped)
+    if statement.keyword == "PRAGMA" and (answer := _answer(statement)):
+        return SqlStatement(sqltext.parse(answer), skipped)
     if statement.keyword == "ALTER" and len(statement.text) <= alter_column.LONGEST:
         change = alter_column.parse(statement.text)
         sent = statement if change is None else sqltext.parse(change.renaming)
