@@ -80,7 +80,12 @@ def management(data: Path | None, org: str | None = None, *, anonymous: bool = F
 
 
 def _hint_for(refusal: Refusal) -> str:
-    return LOG_IN if refusal.status == 401 else hint_for(refusal)
+    return LOG_IN if refusal.status == 401 else hint_for(refusal, command_line)
+
+
+def command_line(action: str, kind: str, name: str) -> str:
+    """Return the command for an action on a database or group."""
+    return f"`pipemagic {'db' if kind == 'database' else kind} {action} {shlex.quote(name)}`"
 
 
 @contextmanager

@@ -13,7 +13,13 @@ import click
 
 from pipemagic.cli import console
 from pipemagic.cli.api import api_command, name_argument
-from pipemagic.cli.groups import add_token_commands, wait_for_locations, wait_option, with_group_hint
+from pipemagic.cli.groups import (
+    add_protection_commands,
+    add_token_commands,
+    wait_for_locations,
+    wait_option,
+    with_group_hint,
+)
 from pipemagic.cli.shell import open_database, print_dump, shell
 from pipemagic.client import transfer
 from pipemagic.client.database import Database
@@ -144,10 +150,11 @@ def list_databases(api: Management, group: str | None, as_json: bool) -> None:
         console.print_json(list(map(database_as_json, databases)))
         return
     rows = [
-        (database.name, database.group, libsql_url(database.url), ", ".join(database.locations), database.status)
+        (database.name, database.group, libsql_url(database.url), ", ".join(database.locations), database.status,
+         "yes" if database.delete_protection else "no")
         for database in databases
-    ]
-    console.print_table(["name", "group", "url", "locations", "status"], rows)
+    ]  # fmt: skip
+    console.print_table(["name", "group", "url", "locations", "status", "protected"], rows)
 
 
 @api_command(db, "show", name_argument, exclusive=["url", "http_url", "instance_urls", "instance_url", "as_json"])
@@ -195,7 +202,7 @@ def print_database(api: Management, database: DatabaseInfo, *, as_json: bool) ->
     locations = ", ".join(database.locations)
     console.print_fields(
         Name=database.name, URL=database.url, ID=database.id, Group=database.group, Locations=locations,
-        Status=database.status,
+        Status=database.status, Protected="yes" if database.delete_protection else "no",
     )  # fmt: skip
     if instances:
         console.print_line()
@@ -209,7 +216,8 @@ def database_as_json(database: DatabaseInfo) -> dict[str, Any]:
     return {
         "name": database.name, "id": database.id, "group": database.group, "url": libsql_url(database.url),
         "http_url": database.url, "locations": list(database.locations), "block_reads": database.block_reads,
-        "block_writes": database.block_writes,
+        "block_writes": database.block_writes, "archived": database.archived,
+        "delete_protection": database.delete_protection,
     }  # fmt: skip
 
 
@@ -219,7 +227,7 @@ def libsql_url(url: str) -> str:
     return f"libsql://{rest}" + ("?tls=0" if scheme == "http" else "") if rest else url
 
 
-# -- suspend, resume, destroy
+# -- suspend, resume, protect, destroy
 
 
 @api_command(db, "suspend", name_argument, console.yes_option)
@@ -239,6 +247,9 @@ def resume(api: Management, name: str) -> None:
     """Allow statements on a suspended database again."""
     api.resume_database(name)
     console.print_line(name)
+
+
+add_protection_commands(db, "database")
 
 
 @api_command(db, "destroy", click.argument("names", nargs=-1, required=True, metavar="NAME..."), console.yes_option)

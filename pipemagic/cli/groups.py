@@ -42,8 +42,9 @@ def list_groups(api: Management, as_json: bool) -> None:
     if as_json:
         console.print_json(list(map(group_as_json, groups)))
         return
-    console.print_table(["name", "locations", "status"], [
-        (info.name, ", ".join(code + " (primary)" * (code == info.primary) for code in info.locations), state(info))
+    console.print_table(["name", "locations", "status", "protected"], [
+        (info.name, ", ".join(code + " (primary)" * (code == info.primary) for code in info.locations), info.health,
+         "yes" if info.delete_protection else "no")
         for info in groups
     ])  # fmt: skip
 
@@ -56,7 +57,10 @@ def show(api: Management, name: str, as_json: bool) -> None:
         console.print_json(group_as_json(info))
     else:
         locations = ", ".join(info.locations)
-        console.print_fields(Name=info.name, ID=info.id, Primary=info.primary, Locations=locations, Status=state(info))
+        console.print_fields(
+            Name=info.name, ID=info.id, Primary=info.primary, Locations=locations, Status=info.health,
+            Protected="yes" if info.delete_protection else "no",
+        )  # fmt: skip
 
 
 @api_command(group, "destroy", name_argument, console.yes_option)
@@ -75,16 +79,35 @@ def group_as_json(info: Group) -> dict[str, Any]:
     """Return the JSON object of a group."""
     return {
         "name": info.name, "uuid": info.id, "primary": info.primary, "locations": list(info.locations),
-        "status": dict(info.status),
+        "status": dict(info.status), "archived": info.archived, "delete_protection": info.delete_protection,
     }  # fmt: skip
 
 
-def state(info: Group) -> str:
-    """Return the health of a group: without its primary it cannot be written to, without a replica reads are slower."""
-    failed = sorted(code for code, status in info.status.items() if status not in ("ok", ""))
-    if not failed:
-        return "healthy"
-    return ("unhealthy" if info.primary in failed else "degraded") + f" ({', '.join(failed)})"
+def add_protection_commands(parent: click.Group, owner: str) -> None:
+    """Add the commands that protect an ``owner`` from deletion and allow it again."""
+
+    def add(action: str, description: str) -> None:
+        @api_command(parent, action, name_argument)
+        def command(api: Management, name: str) -> None:
+            getattr(api, f"{action}_{owner}")(name)
+            console.print_line(name)
+
+        command.help = description
+
+    add("protect", f"Protect a {owner} from deletion.")
+    add("unprotect", f"Allow the deletion of a {owner} again.")
+
+
+add_protection_commands(group, "group")
+
+
+@api_command(group, "unarchive", name_argument)
+def unarchive(api: Management, name: str) -> None:
+    """Make the databases of an archived group available again.
+
+    The hosted service archives the groups of a free plan that nobody has used for ten days.
+    """
+    console.print_line(api.unarchive_group(name).name)
 
 
 # -- locations

@@ -13,7 +13,7 @@ import click
 
 from pipemagic import sql as sqltext
 from pipemagic.cli import console
-from pipemagic.cli.api import data_option, management, org_option
+from pipemagic.cli.api import command_line, data_option, management, org_option
 from pipemagic.client import transfer
 from pipemagic.client.address import is_address, refuse_without_scheme
 from pipemagic.client.database import Database
@@ -24,7 +24,7 @@ from pipemagic.config import config_folder, make_config_folder
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import Tx
-from pipemagic.management_api.client import Management
+from pipemagic.management_api.client import Management, archived_error
 from pipemagic.text import plural
 
 HISTORY = "shell_history"
@@ -97,6 +97,8 @@ def open_target(name: str, token_env: str | None, org: str | None, data: Path | 
 def open_database(api: Management, name: str, expiration: str = "1d", *, read_only: bool = False) -> Iterator[Database]:
     """Open a database of the organization with a new token."""
     info = api.database(name)
+    if info.archived:
+        raise archived_error(info, command_line)
     token = api.create_token(name, expiration=expiration, read_only=read_only)
     with Database(api.endpoint.refer(info.url), token) as database:
         yield database

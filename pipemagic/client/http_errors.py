@@ -33,6 +33,10 @@ _FORWARDED = "Failed to execute queries via RPC protocol"
 NO_TOKEN = "pass token=... in Python; %pipedb connect, commands and engines of SQLAlchemy read PIPEMAGIC_TOKEN"
 OTHER_TOKEN = "use another token; the database token and the platform token are different"
 
+ARCHIVED = (
+    "the hosted service archives the unused groups of a free plan: `pipemagic group unarchive GROUP` makes the "
+    "databases available again"
+)
 PARTLY = "parts of the request may have been applied"
 
 
@@ -68,7 +72,9 @@ def refusal(status: int, message: str, code: str = "", retry_after: str = "") ->
                 status=status, code="REPLICA",
                 hint="write at the primary's address (`pipemagic db show NAME --http-url`); a read may need a moment",
             )  # fmt: skip
-    hint = "; ".join(filter(None, [PARTLY if status >= 500 else "", retry and f"try again {retry}"]))
+    hint = "; ".join(filter(None, [
+        PARTLY if status >= 500 else "", retry and f"try again {retry}", ARCHIVED if status == 502 else "",
+    ]))  # fmt: skip
     return ServerError(
         f"the server refused the request (HTTP {status}): {message}", status=status, hint=hint, code=code
     )

@@ -106,9 +106,35 @@ class Refusal:
         unknown = _UNKNOWN.search(self.message) if self.status in (400, 404) else None
         return next(filter(None, unknown.groups())).lower() if unknown else ""
 
+    @property
+    def protected(self) -> tuple[str, str]:
+        """The kind and the name of what is protected from deletion; twice '' for other errors."""
+        if self.method != "DELETE" or "protect" not in self.message.lower():
+            return "", ""
+        named = re.search(r"\b(database|group) (\S+) is protected", self.message)  # one of a group that is deleted
+        return (named[1], named[2]) if named else next(iter(self.names.items()), ("", ""))
 
-def hint_for(refusal: Refusal) -> str:
-    """Return the hint for a refusal, for any Python program."""
+    @property
+    def archived_group(self) -> str:
+        """The name of the archived group that refuses the request; '' for other errors."""
+        if not re.search(r"\b(archived|sleeping)\b", self.message):
+            return ""
+        named = re.search(r"\bgroup (\S+) because it is", self.message)
+        return named[1] if named else self.names.get("group", "")
+
+
+def method_line(action: str, kind: str, name: str) -> str:
+    """Return the call of `Management` for an action on a database or group."""
+    return f"management(...).{action}_{kind}({name!r})"
+
+
+def hint_for(refusal: Refusal, line: Callable[[str, str, str], str] = method_line) -> str:
+    """Return the hint for a refusal, for any Python program; ``line`` returns what to type for an action."""
+    kind, name = refusal.protected
+    if name:
+        return f"{line('unprotect', kind, name)} removes the protection"
+    if refusal.archived_group:
+        return f"{line('unarchive', 'group', refusal.archived_group)} makes its databases available again"
     later = f"; try again {refusal.retry}" if refusal.retry else ""
     if refusal.name_is_taken:
         return "choose another name, or use the existing one"
@@ -126,6 +152,15 @@ def hint_for(refusal: Refusal) -> str:
         case status if status >= 500:
             return PARTLY + later
     return ""
+
+
+def archived_error(database: DatabaseInfo, line: Callable[[str, str, str], str] = method_line) -> SessionError:
+    """Return the error for a database whose group is archived; ``line`` is that of `hint_for`."""
+    return SessionError(
+        f"database {database.name} is archived with its group {database.group}, which was not used for some days",
+        hint=f"{line('unarchive', 'group', database.group)} makes it available again",
+        code="ARCHIVED",
+    )
 
 
 def management(
@@ -373,6 +408,19 @@ class Management:
         """Delete a group with all its databases."""
         self._call("DELETE", self._path("groups", name), optional="deleting groups")
 
+    def protect_group(self, name: str) -> None:
+        """Protect a group and its databases from deletion."""
+        self._configure("protection from deletion", ("groups", name), delete_protection=True)
+
+    def unprotect_group(self, name: str) -> None:
+        """Allow the deletion of a group again."""
+        self._configure("protection from deletion", ("groups", name), delete_protection=False)
+
+    def unarchive_group(self, name: str) -> Group:
+        """Make the databases of an archived group available again; does nothing to another group."""
+        response = self._call("POST", self._path("groups", name, "unarchive"), optional="unarchiving groups")
+        return Group.read(wrapped(response, "group"), name=name)
+
     def add_location(self, group: str, location: str) -> Group:
         """Replicate a group's databases to another location."""
         return self._change_location("POST", group, location)
@@ -440,15 +488,22 @@ class Management:
 
     def suspend_database(self, name: str) -> None:
         """Block the reads and writes of a database; the embedded service also ends what runs on it, at once."""
-        self._block(name, blocked=True)
+        self._configure("suspending databases", ("databases", name), block_reads=True, block_writes=True)
 
     def resume_database(self, name: str) -> None:
         """Allow the reads and writes of a database again."""
-        self._block(name, blocked=False)
+        self._configure("suspending databases", ("databases", name), block_reads=False, block_writes=False)
 
-    def _block(self, name: str, *, blocked: bool) -> None:
-        body = {"block_reads": blocked, "block_writes": blocked}
-        self._call("PATCH", self._path("databases", name, "configuration"), body, optional="suspending databases")
+    def protect_database(self, name: str) -> None:
+        """Protect a database from deletion."""
+        self._configure("protection from deletion", ("databases", name), delete_protection=True)
+
+    def unprotect_database(self, name: str) -> None:
+        """Allow the deletion of a database again."""
+        self._configure("protection from deletion", ("databases", name), delete_protection=False)
+
+    def _configure(self, feature: str, owner: tuple[str, str], **settings: bool) -> None:
+        self._call("PATCH", self._path(*owner, "configuration"), settings, optional=feature)
 
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""

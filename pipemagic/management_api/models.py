@@ -157,6 +157,19 @@ class Group(Model, frozen=True, rename={"id": "uuid"}):
     id: str = ""
     status: Mapping[str, str] = {}
     version: str = ""
+    archived: bool = False
+    """Whether its databases cannot be used until it is unarchived: the hosted service archives unused free groups."""
+    delete_protection: bool = False
+
+    @property
+    def health(self) -> str:
+        """The state for people: without its primary it cannot be written to, without a replica reads are slower."""
+        if self.archived:
+            return "archived"
+        failed = sorted(code for code, status in self.status.items() if status not in ("ok", ""))
+        if not failed:
+            return "healthy"
+        return ("unhealthy" if self.primary in failed else "degraded") + f" ({', '.join(failed)})"
 
     @classmethod
     def read(cls, item: Any, **given: Any) -> Self:
@@ -185,7 +198,7 @@ class DatabaseInfo(Model, frozen=True, rename=_DATABASE_MEMBERS):
     """A database: ``url`` is its address, ``hostname`` its host name as sent by the server.
 
     ``created`` is in Unix seconds, None if the server does not report it. ``block_reads`` and ``block_writes`` are
-    settings: whether statements, or those that write, are refused.
+    settings: whether statements, or those that write, are refused. ``archived`` is that of its group.
     """
 
     noun = "database"
@@ -199,18 +212,23 @@ class DatabaseInfo(Model, frozen=True, rename=_DATABASE_MEMBERS):
     created: float | None = None
     block_reads: bool = False
     block_writes: bool = False
+    archived: bool = False
+    delete_protection: bool = False
 
     @property
     def status(self) -> str:
-        """The state for people: ``ok``, ``suspended``, ``reads blocked`` or ``writes blocked``."""
-        return _STATUSES[self.block_reads, self.block_writes]
+        """The state for people: ``ok``, ``archived``, ``suspended``, ``reads blocked`` or ``writes blocked``."""
+        return "archived" if self.archived else _STATUSES[self.block_reads, self.block_writes]
 
     @classmethod
     def read_from(cls, endpoint: Endpoint, item: Any, **given: Any) -> Self:
         """Convert a JSON object from this ``endpoint``. Only the embedded service sends when and where."""
         database = cls.read(item, **given)
         url = _address(database.hostname, database.url, endpoint, local=database.primary == "local")
-        return msgspec.structs.replace(database, url=url, created=_timestamp(text_of(item, "created_at")))
+        return msgspec.structs.replace(
+            database, url=url, created=_timestamp(text_of(item, "created_at")),
+            archived=database.archived or member(item, "sleeping") is True,  # its name until August 2024
+        )  # fmt: skip
 
 
 class Instance(Model, frozen=True, rename={"state": "status", "lag": "lag_seconds"}):

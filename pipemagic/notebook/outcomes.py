@@ -169,5 +169,25 @@ def resume_database(organization: Organization, name: str) -> str:
     return f"Resumed database {name}."
 
 
+def protect(organization: Organization, kind: str, name: str, *, on: bool) -> str:
+    """Protect a ``database`` or ``group`` from deletion, or allow it again."""
+    match kind, on:
+        case "database", True:
+            organization.protect_database(name)
+        case "database", False:
+            organization.unprotect_database(name)
+        case _, True:
+            organization.protect_group(name)
+        case _, False:
+            organization.unprotect_group(name)
+    return f"{kind.capitalize()} {name} {'is protected from deletion' if on else 'can be deleted again'}."
+
+
+def unarchive_group(organization: Organization, name: str) -> str:
+    """Unarchive a group."""
+    organization.unarchive_group(name)
+    return f"Group {name} is not archived; its databases are available."
+
+
 def _closed(session: Session, before: Iterable[str]) -> list[str]:
     return [f"Closed {name}: its database was deleted." for name in before if name not in session.connections]

@@ -644,7 +644,10 @@ class Connection:
             error = error.replace(ran=count + error.ran) if count else error
             first = cell.only_first() if waits and not count else cell  # a timeout while it waits is about BEGIN alone
             undo = begins or options.atomic
-            raise self._failed(error, stream, cell, first, before, index, undo=undo, atomic=options.atomic) from None
+            failed = self._failed(error, stream, cell, first, before, index, undo=undo, atomic=options.atomic)
+            if self.organization is not None and isinstance(error, ServerError) and error.status in (404, 502):
+                failed = failed.replace(hint=self.organization.archived_hint(self.listed_as) or failed.hint)
+            raise failed from None
         if run.error is not None and self._transaction.open:
             began = before.began_at(cell.statements[: len(run.results)])
             if began is not None:  # after the cell ended the transaction of an earlier cell

@@ -45,6 +45,11 @@ NAME_TAKEN = "choose another name, or use the existing one with --if-not-exists"
 """The hint for the name of something that exists."""
 
 
+def command_line(action: str, kind: str, name: str) -> str:
+    """Return the `%pipedb` line for an action on a database or group."""
+    return f"%pipedb {action}-{kind} {word(name)}"
+
+
 @dataclass(frozen=True)
 class Listing(Generic[T]):
     """The existing items; if the API cannot list them (``complete`` is False), the items that this session created."""
@@ -241,6 +246,21 @@ class Organization:
             groups[name] = group
         return group
 
+    def protect_group(self, name: str) -> None:
+        """Protect a group and its databases from deletion."""
+        with self._changing():
+            self._api.protect_group(name)
+
+    def unprotect_group(self, name: str) -> None:
+        """Allow the deletion of a group again."""
+        with self._changing():
+            self._api.unprotect_group(name)
+
+    def unarchive_group(self, name: str) -> None:
+        """Make the databases of an archived group available again."""
+        with self._changing():
+            self._api.unarchive_group(name)
+
     def wait_for_location(self, group: str, location: str) -> None:
         """Wait until the group's replicas at the location have caught up; ServerError (503) if that takes too long."""
         self._api.wait_for_location(group, location)
@@ -298,6 +318,30 @@ class Organization:
         with self._changing():
             self._api.resume_database(name)
 
+    def protect_database(self, name: str) -> None:
+        """Protect a database from deletion."""
+        with self._changing():
+            self._api.protect_database(name)
+
+    def unprotect_database(self, name: str) -> None:
+        """Allow the deletion of a database again."""
+        with self._changing():
+            self._api.unprotect_database(name)
+
+    def archived_hint(self, database: str) -> str:
+        """Return the hint for a refused request to a database if its group is archived; otherwise, or if unknown, ''.
+
+        The proxies of the hosted service answer 404 or 502 then, without a reason.
+        """
+        from pipemagic.management_api.client import archived_error
+
+        try:
+            info = self._api.database(database)
+        except PipemagicError:
+            return ""
+        error = archived_error(info, command_line)
+        return f"{error.message}; {error.hint}" if info.archived else ""
+
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""
         return self._api.instances(database)
@@ -324,7 +368,11 @@ class Organization:
         With ``read_only`` neither the token nor the Database allows writing. If there is no such database the
         error names the closest one, or the closest of the ``similar`` names.
         """
+        from pipemagic.management_api.client import archived_error
+
         info = self._find(name, similar)
+        if info.archived:
+            raise archived_error(info, command_line)
         if not info.url:
             raise SessionError(
                 f"the service does not report the address of {name}",
@@ -430,7 +478,7 @@ class Organization:
         """Return the hint for a refusal, usually the line to type."""
         from pipemagic.management_api.client import hint_for
 
-        hint, kind = hint_for(refusal), refusal.unknown_kind
+        hint, kind = hint_for(refusal, command_line), refusal.unknown_kind
         if refusal.name_is_taken:
             return NAME_TAKEN
         if kind:

@@ -23,7 +23,7 @@ def edge(run):
 
 
 def test_groups(run, edge):
-    assert run("group", "list")[1] == "NAME  LOCATIONS      STATUS\nedge  ams (primary)  healthy\n"
+    assert run("group", "list")[1] == ("NAME  LOCATIONS      STATUS   PROTECTED\nedge  ams (primary)  healthy  no\n")
     assert run("group", "locations", "add", "edge", "nrt", "fra", "--wait") == (0, "nrt\nfra\n", "")
     lines = run("group", "locations", "list", "edge")[1].splitlines()
     assert [line.split()[0] for line in lines] == ["ID", "ams", "nrt", "fra"]
@@ -41,7 +41,7 @@ def test_groups(run, edge):
 def test_pausing_and_resuming_a_location(run, edge):
     run("group", "locations", "add", "edge", "nrt", "--wait")
     assert run("group", "locations", "pause", "edge", "nrt") == (0, "nrt\n", "")
-    assert run("group", "list")[1].splitlines()[1].split(None, 3)[3] == "nrt  degraded (nrt)"
+    assert run("group", "list")[1].splitlines()[1].split(None, 3)[3] == "nrt  degraded (nrt)  no"
     assert run("group", "locations", "resume", "edge", "nrt") == (0, "nrt\n", "")
     assert run("group", "locations", "pause", "edge", "ams") == (0, "ams\n", "")
     assert "unhealthy (ams)" in run("group", "show", "edge")[1]
@@ -92,17 +92,35 @@ def test_suspending_and_resuming_a_database(run, edge):
     assert run("db", "suspend", "flights", "-y") == (0, "flights\n", "")
     [listed] = json.loads(run("db", "list", "--json")[1])
     assert (listed["block_reads"], listed["block_writes"]) == (True, True)
-    assert run("db", "list")[1].splitlines()[1].split()[-1] == "suspended"
+    assert run("db", "list")[1].splitlines()[1].split()[-2] == "suspended"
     assert "Status:    suspended" in run("db", "show", "flights")[1]
     for sql in ("SELECT * FROM t", "INSERT INTO t VALUES (1)"):
         code, out, err = run("db", "shell", "flights", sql)
         assert (code, out, "pipemagic db resume flights" in err, "suspended" in err) == (1, "", True, True)
     assert run("db", "dump", "flights")[:2] == (1, "")
     assert run("db", "resume", "flights") == (0, "flights\n", "")
-    assert run("db", "list")[1].splitlines()[1].split()[-1] == "ok"
+    assert run("db", "list")[1].splitlines()[1].split()[-2] == "ok"
     assert run("db", "shell", "flights", "INSERT INTO t VALUES (1)")[0] == 0
     code, _, err = run("db", "suspend", "nope", "-y")
     assert (code, "database not found" in err or "nope" in err) == (1, True)
+
+
+def test_protection_from_deletion(run, edge):
+    assert run("db", "protect", "flights") == (0, "flights\n", "")
+    assert run("db", "list")[1].splitlines()[1].split()[-1] == "yes"
+    assert "Protected: yes" in run("db", "show", "flights")[1]
+    refused = "database flights is protected from deletion (delete_protection)\nHint: `pipemagic db unprotect flights`"
+    for command in (["db", "destroy", "flights"], ["group", "destroy", "edge"]):
+        code, out, err = run(*command, "-y")
+        assert (code, out, refused in err) == (1, "", True)
+    assert run("group", "protect", "edge") == (0, "edge\n", "")
+    assert run("group", "list")[1].splitlines()[1].split()[-1] == "yes"
+    assert json.loads(run("group", "show", "edge", "--json")[1])["delete_protection"] is True
+    assert run("db", "unprotect", "flights") == (0, "flights\n", "")
+    for command in (["db", "destroy", "flights"], ["group", "destroy", "edge"]):
+        assert "Hint: `pipemagic group unprotect edge` removes the protection" in run(*command, "-y")[2]
+    assert run("group", "unprotect", "edge") == (0, "edge\n", "")
+    assert run("group", "destroy", "edge", "-y") == (0, "edge\n", "")
 
 
 def test_api_tokens(folder, run):

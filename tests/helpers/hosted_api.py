@@ -154,6 +154,8 @@ class HostedApi(ScriptedServer):
         if database is not None and database.pending > 0:
             database.pending -= 1
             return as_json({"error": f"database {name} not found"}, 404)  # section 12.2, [issue libsql-client-ts#346]
+        if database is not None and self.groups[database.group].get("archived"):
+            return Answer(502, b"")  # [issue turso-cli#894, turso-cli#917]
         kept = {key: value for key, value in call.headers.items() if key in ("authorization", "content-type", "accept")}
         connection = HTTPConnection("127.0.0.1", self._behind.port, timeout=30)
         try:
@@ -262,15 +264,32 @@ class HostedApi(ScriptedServer):
     def _wait(self, _call: Call, _slug: str, _name: str, _code: str) -> Answer:
         return self._lacking("wait") or Answer()  # 200 without a body [cli]
 
+    def archive(self, name: str) -> None:
+        """Archive a group, as the service does after ten days without requests on the free plan [docs]."""
+        self.groups[name]["archived"] = True
+
+    def _unarchive(self, _call: Call, _slug: str, name: str) -> Answer:
+        if name not in self.groups:
+            return self._missing("group")
+        self.groups[name]["archived"] = False
+        return as_json({"group": self.groups[name]})  # [docs]
+
+    def _configure_group(self, call: Call, _slug: str, name: str) -> Answer:
+        if name not in self.groups:
+            return self._missing("group")
+        self.groups[name] |= call.json
+        return as_json({"delete_protection": self.groups[name]["delete_protection"]})  # [docs]
+
     # -- databases: sections 2.3, 3.3
 
     def _shown(self, database: _Database) -> dict[str, Any]:
         group = self.groups[database.group]
+        archived = group.get("archived", False)
         return {
             "Name": database.name, "DbId": database.id, "Hostname": self._hostname, "group": database.group,
             "primaryRegion": group["primary"], "regions": group["locations"], "type": "logical", "version": "0.24.18",
             "is_schema": False, "schema": "", "block_reads": False, "block_writes": False, "allow_attach": False,
-            "archived": False, "sleeping": False, "hostname": self._hostname, "delete_protection": False,
+            "archived": archived, "sleeping": archived, "hostname": self._hostname, "delete_protection": False,
         }  # [docs-24][sdk]  # fmt: skip
 
     @property
@@ -290,6 +309,8 @@ class HostedApi(ScriptedServer):
             return as_json({"error": "group not found"}, 400)  # not 404 [docs]
         if name in self.databases:
             return as_json({"error": f"database with name {name} already exists"}, 409)  # [docs]
+        if self.groups[group].get("archived"):  # the text is in [issue turso-cli#894], the status [inferred]
+            return as_json({"error": f"cannot create database on group {group} because it is sleeping"}, 400)
         made = _Database(name, group, f"h{uuid.uuid4().hex}", pending=self.shapes.pending)
         self._behind.create(made.inside)
         self.databases[name] = made
@@ -358,6 +379,8 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("POST", rf"{_ORG}/groups", HostedApi._create_group),
     ("GET", _GROUP, HostedApi._show_group),
     ("DELETE", _GROUP, HostedApi._delete_group),
+    ("PATCH", rf"{_GROUP}/configuration", HostedApi._configure_group),
+    ("POST", rf"{_GROUP}/unarchive", HostedApi._unarchive),
     ("POST", rf"{_GROUP}/locations/([^/]+)", HostedApi._add_location),
     ("DELETE", rf"{_GROUP}/locations/([^/]+)", HostedApi._remove_location),
     ("GET", rf"{_GROUP}/locations/([^/]+)/wait", HostedApi._wait),

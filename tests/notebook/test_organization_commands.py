@@ -71,6 +71,24 @@ def test_suspend_and_resume(embedded):
     assert embedded("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
 
 
+def test_protection_from_deletion(embedded):
+    line = "%pipedb protect-database flights"
+    assert embedded(line).lines == ["Database flights is protected from deletion."]
+    assert embedded("%pipedb databases").value["protected"].tolist() == [True, False]
+    refused = (
+        "database flights is protected from deletion (delete_protection)\nHint: %pipedb unprotect-database flights"
+    )
+    for command in ("delete-database flights", "delete-group edge"):
+        assert refused in embedded.fails(f"%pipedb {command} --confirm").out
+    assert embedded("%pipedb protect-group edge").lines == ["Group edge is protected from deletion."]
+    assert embedded("%pipedb groups").value["protected"].tolist() == [False, True]
+    assert embedded("%pipedb unprotect-database flights").lines == ["Database flights can be deleted again."]
+    cell = embedded.fails("%pipedb delete-database flights --confirm")
+    assert "Hint: %pipedb unprotect-group edge removes the protection" in cell.out
+    assert embedded("%pipedb unprotect-group edge").lines == ["Group edge can be deleted again."]
+    assert embedded("%pipedb delete-database flights --confirm").lines == ["Deleted database flights."]
+
+
 def test_the_connections_to_a_deleted_database_are_closed(embedded):
     embedded("%pipedb connect flights\n%pipedb connect flights --as again --read-only\n%pipedb use flights")
     assert embedded("%pipedb delete-database flights --confirm").lines == [

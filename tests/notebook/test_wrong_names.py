@@ -19,7 +19,8 @@ def named(shell, local_service):
     ["use {}", "connect {}", "close {}", "status --on {}", "rollback --on {}", "wire --on {}", "tables --on {}",
      "columns t --on {}", "profile t --on {}", "rules t --foreign-keys --on {}", "diff t --to {}", "copy t --to {}",
      "load frame --table t --on {}", "profiles --save x --on {}", "plot bar t --x a --on {}", "diagram --on {}",
-     "suspend-database {} --confirm", "resume-database {}", "delete-database {} --confirm",
+     "suspend-database {} --confirm", "resume-database {}", "protect-database {}", "unprotect-database {}",
+     "delete-database {} --confirm",
      "invalidate-tokens {} --confirm", "create-token {} --to-env X"],
 )  # fmt: skip
 def test_unknown_connection_or_database(named, line):

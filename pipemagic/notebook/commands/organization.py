@@ -73,8 +73,11 @@ def groups(context: CommandContext) -> DataFrame:
     """
     listing = context.organization.groups()
     _warn_if_incomplete(listing.complete, "groups")
-    rows = ((group.name, group.primary, ", ".join(group.locations)) for group in listing.items)
-    return frame_of(rows, "group", "primary", "locations")
+    rows = (
+        (group.name, group.primary, ", ".join(group.locations), group.health, group.delete_protection)
+        for group in listing.items
+    )
+    return frame_of(rows, "group", "primary", "locations", "status", "protected")
 
 
 @GROUP.command()
@@ -85,8 +88,8 @@ def databases(context: CommandContext) -> DataFrame:
     """
     listing = context.organization.databases()
     _warn_if_incomplete(listing.complete, "databases")
-    rows = ((database.name, database.group, database.status) for database in listing.items)
-    return frame_of(rows, "database", "group", "status")
+    rows = ((database.name, database.group, database.status, database.delete_protection) for database in listing.items)
+    return frame_of(rows, "database", "group", "status", "protected")
 
 
 def _warn_if_incomplete(complete: bool, what: str) -> None:
@@ -209,6 +212,53 @@ def resume_database(context: CommandContext) -> None:
     %pipedb resume-database flights
     """
     say(outcomes.resume_database(context.organization, context.args["NAME"]))
+
+
+@GROUP.command(Positional("NAME", "the name of the database", completes="database"))
+def protect_database(context: CommandContext) -> None:
+    """Protect a database from deletion.
+
+    %pipedb protect-database flights
+    """
+    say(outcomes.protect(context.organization, "database", context.args["NAME"], on=True))
+
+
+@GROUP.command(Positional("NAME", "the name of the database", completes="database"))
+def unprotect_database(context: CommandContext) -> None:
+    """Allow the deletion of a database again.
+
+    %pipedb unprotect-database flights
+    """
+    say(outcomes.protect(context.organization, "database", context.args["NAME"], on=False))
+
+
+@GROUP.command(Positional("NAME", "the name of the group", completes="group"))
+def protect_group(context: CommandContext) -> None:
+    """Protect a group and its databases from deletion.
+
+    %pipedb protect-group europe
+    """
+    say(outcomes.protect(context.organization, "group", context.args["NAME"], on=True))
+
+
+@GROUP.command(Positional("NAME", "the name of the group", completes="group"))
+def unprotect_group(context: CommandContext) -> None:
+    """Allow the deletion of a group again.
+
+    %pipedb unprotect-group europe
+    """
+    say(outcomes.protect(context.organization, "group", context.args["NAME"], on=False))
+
+
+@GROUP.command(Positional("NAME", "the name of the group", completes="group"))
+def unarchive_group(context: CommandContext) -> None:
+    """Make the databases of an archived group available again.
+
+    The hosted service archives the groups of a free plan that nobody has used for ten days.
+
+    %pipedb unarchive-group europe
+    """
+    say(outcomes.unarchive_group(context.organization, context.args["NAME"]))
 
 
 @GROUP.command(GROUP_NAME, Positional("CODE", "a location other than the primary one"))

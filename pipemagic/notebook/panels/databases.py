@@ -192,6 +192,7 @@ class DatabasesPanel(Panel):
         copy = {"copy": database.url, "label": "Copy", "title": f"Copy the URL of {database.name}"}
         url = {"text": database.url, "title": database.url, "class": "url", "actions": [copy]}
         status = [{"text": database.status, "class": "error"}] if database.status != "ok" else []
+        status += [{"text": "protected", "class": "faint"}] if database.delete_protection else []
         name = {"text": database.name, "kind": "name", "items": [*([url] if database.url else []), *status]}
         size = self.sizes.get(database.name)
         group = f"Group {database.group}" if database.group else "In a group not reported by the service"
@@ -357,6 +358,26 @@ class DatabasesPanel(Panel):
         work = partial(outcomes.resume_database, self.state.organization, name)
         self.run(f"Resuming {name} ...", f"resume-database {word(name)}", work)
 
+    def protected_by(self, database: DatabaseInfo) -> str:
+        """Return what protects a database from deletion: itself, its group, or nothing ('')."""
+        groups = [group.name for group in self.state.groups if group.delete_protection]
+        if database.group in groups:
+            return f"Group {database.group}"
+        return f"Database {database.name}" if database.delete_protection else ""
+
+    def protect(self, name: str, *, on: bool) -> None:
+        """Protect a database from deletion, or allow it again."""
+        work = partial(outcomes.protect, self.state.organization, "database", name, on=on)
+        action = "protect" if on else "unprotect"
+        self.run(f"Changing the protection of {name} ...", f"{action}-database {word(name)}", work)
+
+    def unarchive_group(self, name: str) -> None:
+        """Unarchive the group of a database."""
+        groups = [database.group for database in self.state.databases if database.name == name]
+        for group in groups:
+            work = partial(outcomes.unarchive_group, self.state.organization, group)
+            self.run(f"Unarchiving group {group} ...", f"unarchive-group {word(group)}", work)
+
     def delete_database(self, name: str) -> None:
         """Delete a database."""
         organization = self.state.organization
@@ -423,13 +444,18 @@ class DatabaseDetails(ipywidgets.VBox):
         )
         self.suspend_button = button("Suspend database ...", lambda: panel.show_form(self.suspend), kind="danger")
         self.resume = panel.control("Resume database", lambda: panel.resume_database(panel.chosen))
+        self.unarchive = panel.control("Unarchive", lambda: panel.unarchive_group(panel.chosen), kind="primary")
+        self.protected = Line(class_="pm-faint")
+        self.protect = panel.control("Protect from deletion", lambda: panel.protect(panel.chosen, on=True))
+        self.unprotect = panel.control("Allow deletion", lambda: panel.protect(panel.chosen, on=False))
         self.delete = ConfirmForm(
             panel, "delete", "Delete database", panel.delete_database, nothing="nothing was deleted"
         )
         self.delete_button = button("Delete database ...", lambda: panel.show_form(self.delete), kind="danger")
         self.there = column(
-            self.browser, self.explore, self.tokens, Line("Suspend", tag="h4"), self.suspend_button, self.suspend,
-            self.resume, Line("Delete", tag="h4"), self.delete_button, self.delete,
+            self.unarchive, self.browser, self.explore, self.tokens, Line("Suspend", tag="h4"), self.suspend_button,
+            self.suspend, self.resume, Line("Delete", tag="h4"), self.protected, self.protect, self.unprotect,
+            self.delete_button, self.delete,
         )  # fmt: skip
         head = row(self.heading, self.close_details, class_="pm-head")
         super().__init__([head, self.gone, self.url, self.facts, self.there])
@@ -460,13 +486,21 @@ class DatabaseDetails(ipywidgets.VBox):
         status = info.status if info else ""
         self.facts.busy = panel.busy
         self.facts.show([{"key": name, "cells": [*facts, cell, status]}])
-        suspended = status == "suspended"
+        archived, suspended = status == "archived", status == "suspended"
+        show(self.unarchive, archived)
+        self.unarchive.description = f"Unarchive group {info.group}" if info else "Unarchive"
         if suspended and panel.open_form is self.suspend:
             panel.open_form = None
         show(self.suspend_button, not suspended and panel.open_form is not self.suspend)
-        show(self.resume, status != "ok")
+        show(self.resume, status not in ("ok", "archived"))
         self.suspend.update(name, SUSPENDS.format(name))
-        show(self.delete_button, panel.open_form is not self.delete)
+        protected = panel.protected_by(info) if info else ""
+        self.protected.set_text(f"{protected} is protected from deletion." if protected else "")
+        show(self.protect, not protected)
+        show(self.unprotect, info is not None and info.delete_protection)
+        if protected and panel.open_form is self.delete:
+            panel.open_form = None
+        show(self.delete_button, not protected and panel.open_form is not self.delete)
         connected = ", ".join(connection.name for connection in connections)
         closes = f" It also closes the connection {connected}." if connected else ""
         self.delete.update(name, f"This permanently deletes {name} and all its data, for all users.{closes}")

@@ -42,7 +42,9 @@ class GroupsPanel(Panel):
         """Create the widgets."""
         self.table = Table(
             {"add": lambda name: self.choose(self.add, name), "delete": lambda name: self.choose(self.delete, name),
-             "remove": lambda key: self.choose(self.remove, *key.split(" "))},
+             "remove": lambda key: self.choose(self.remove, *key.split(" ")), "unarchive": self.unarchive_group,
+             "protect": lambda name: self.protect(name, on=True),
+             "unprotect": lambda name: self.protect(name, on=False)},
             columns=COLUMNS, label="Groups", stacks=True,
         )  # fmt: skip
         self.notes, self.outdated = Line(class_="pm-faint"), Line(class_="pm-error")
@@ -122,12 +124,19 @@ class GroupsPanel(Panel):
         primary = {"text": self.state.place(group.primary), "lines": [] if status == "ok" else [status]}
         items = [self._replica(group, code) for code in group.locations[1:]]
         replicas = {"text": "" if items else "none", "items": items}
+        protection = action("protect", "Protect", f"Protect group {name} from deletion")
+        if group.delete_protection:
+            protection = action("unprotect", "Unprotect", f"Allow the deletion of group {name}")
         actions = [
-            action("add", "Add location", f"Add a location to {name}"),
-            action("delete", "Delete", f"Delete group {name}"),
-        ]
+            action("unarchive", "Unarchive", f"Unarchive group {name}") if group.archived
+            else action("add", "Add location", f"Add a location to {name}"),
+            protection,
+            *([] if group.delete_protection else [action("delete", "Delete", f"Delete group {name}")]),
+        ]  # fmt: skip
+        states = [*(["archived"] if group.archived else []), *(["protected"] if group.delete_protection else [])]
         inside = {"text": plural(len(databases), "database"), "lines": [list_names(databases)]} if databases else "none"
-        cells = [name, primary, replicas, inside, group.version or "\u2013", {"actions": actions}]
+        heading = {"text": name, "lines": states} if states else name
+        cells = [heading, primary, replicas, inside, group.version or "\u2013", {"actions": actions}]
         return {"key": name, "cells": cells}
 
     def _replica(self, group: Group, code: str) -> dict[str, Any]:
@@ -214,6 +223,17 @@ class GroupsPanel(Panel):
 
         self.close_form()
         self.run(f"Removing {code} from group {group} ...", f"remove-location {word(group)} {word(code)}", work)
+
+    def protect(self, name: str, *, on: bool) -> None:
+        """Protect a group from deletion, or allow it again."""
+        work = partial(outcomes.protect, self.state.organization, "group", name, on=on)
+        action = "protect" if on else "unprotect"
+        self.run(f"Changing the protection of group {name} ...", f"{action}-group {word(name)}", work)
+
+    def unarchive_group(self, name: str) -> None:
+        """Unarchive a group."""
+        work = partial(outcomes.unarchive_group, self.state.organization, name)
+        self.run(f"Unarchiving group {name} ...", f"unarchive-group {word(name)}", work)
 
     def delete_group(self, name: str) -> None:
         """Delete a group and its databases."""

@@ -216,9 +216,14 @@ class Catalog:
         return record
 
     def delete_database(self, organization: str, name: str) -> DatabaseRecord:
-        """Remove a database and return it; the caller removes its files. Raise `Refused` (400) if it is protected."""
+        """Remove a database and return it; the caller removes its files.
+
+        Raise `Refused` (400) if it or its group is protected.
+        """
         with self.store.change() as run:
             database = self.database(organization, name)
+            group = self.group(organization, database.group)
+            _check_unprotected("group", group.name, protected=group.delete_protection)
             self._delete(run, database)
         return database
 
@@ -332,6 +337,4 @@ def _check_location(code: str) -> None:
 
 def _check_unprotected(kind: str, name: str, *, protected: bool) -> None:
     if protected:
-        raise Refused(
-            400, f"{kind} {name} is protected from deletion: set delete_protection to false in its configuration first"
-        )  # fmt: skip
+        raise Refused(400, f"{kind} {name} is protected from deletion (delete_protection)")

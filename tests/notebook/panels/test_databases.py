@@ -131,6 +131,27 @@ def test_suspend_and_resume(page, session):
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
 
 
+def test_protection_from_deletion(page, session):
+    panel = page("databases")
+    panel.click("Details of main")
+    panel.click("Delete database ...")
+    panel.wait_for("Protect from deletion")
+    panel.click("Protect from deletion")
+    panel.wait("%pipedb protect-database main")
+    until(lambda: panel.panel.open_form is None)  # the form that deletes it was open
+    assert not panel.can("Delete database ...")
+    assert not panel.can("Protect from deletion")
+    assert "protected" in panel.rows("Databases")[0][0]
+    session.organization.protect_group("default")
+    panel.wait("Group default is protected from deletion.")
+    panel.click("Allow deletion")
+    panel.wait("Database main can be deleted again.")
+    until(lambda: not panel.can("Allow deletion"))
+    assert not panel.can("Delete database ...")
+    session.organization.unprotect_group("default")
+    until(lambda: panel.can("Delete database ..."))
+
+
 def test_a_new_panel_does_not_show_an_old_empty_list(page, session, monkeypatch):
     session.organization.delete_database("main")
     assert "No databases yet." in page("databases").words

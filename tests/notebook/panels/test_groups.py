@@ -66,6 +66,18 @@ def test_the_lifecycle_of_a_group(page, session):
     assert [group.name for group in session.organization.groups().items] == ["default"]
 
 
+def test_protection_from_deletion(page, session):
+    panel = page("groups")
+    panel.click("Protect group default from deletion")
+    panel.wait("Group default is protected from deletion.")
+    assert "%pipedb protect-group default" in panel.words
+    until(lambda: panel.rows("Groups")[0][0] == "default\nprotected")
+    assert not panel.can("Delete group default")
+    panel.click("Allow the deletion of group default")
+    panel.wait("Group default can be deleted again.")
+    until(lambda: panel.can("Delete group default"))
+
+
 def test_a_name_is_checked_while_it_is_typed(page):
     panel = page("groups")
     panel.type("Group name", "default")

@@ -75,9 +75,7 @@ def test_blocked_reads_block_everything(filled, db):
 
 def test_delete_protection(filled, service):
     filled.ok("PATCH", CONFIGURATION, {"delete_protection": True})
-    refusal = (
-        400, "database flights is protected from deletion: set delete_protection to false in its configuration first",
-    )  # fmt: skip
+    refusal = 400, "database flights is protected from deletion (delete_protection)"
     assert filled.refused("DELETE", f"{LOCAL}/databases/flights") == refusal
     assert filled.refused("DELETE", f"{LOCAL}/groups/default") == refusal
     assert filled.status("GET", f"{LOCAL}/databases/flights") == 200
@@ -92,8 +90,10 @@ def test_delete_protection_of_a_group(filled):
     assert filled.ok("PATCH", f"{path}/configuration", {}) == {"delete_protection": True}
     assert filled.ok("GET", path)["group"]["delete_protection"] is True
     assert filled.refused("DELETE", path)[1].startswith("group default is protected from deletion")
-    filled.ok("DELETE", f"{LOCAL}/databases/flights")  # only the group itself is protected
+    refusal = 400, "group default is protected from deletion (delete_protection)"
+    assert filled.refused("DELETE", f"{LOCAL}/databases/flights") == refusal  # the published text includes these
     filled.ok("PATCH", f"{path}/configuration", {"delete_protection": False})
+    filled.ok("DELETE", f"{LOCAL}/databases/flights")
     filled.ok("DELETE", path)
 
 
