@@ -105,7 +105,7 @@ add_protection_commands(group, "group")
 def unarchive(api: Management, name: str) -> None:
     """Make the databases of an archived group available again.
 
-    The hosted service archives the groups of a free plan that nobody has used for ten days.
+    The hosted service archives the groups of a free plan after ten days without use.
     """
     console.print_line(api.unarchive_group(name).name)
 

@@ -111,16 +111,16 @@ class Refusal:
         """The kind and the name of what is protected from deletion; twice '' for other errors."""
         if self.method != "DELETE" or "protect" not in self.message.lower():
             return "", ""
-        named = re.search(r"\b(database|group) (\S+) is protected", self.message)  # one of a group that is deleted
-        return (named[1], named[2]) if named else next(iter(self.names.items()), ("", ""))
+        match = re.search(r"\b(database|group) (\S+) is protected", self.message)  # one of a group that is deleted
+        return (match[1], match[2]) if match else next(iter(self.names.items()), ("", ""))
 
     @property
     def archived_group(self) -> str:
         """The name of the archived group that refuses the request; '' for other errors."""
         if not re.search(r"\b(archived|sleeping)\b", self.message):
             return ""
-        named = re.search(r"\bgroup (\S+) because it is", self.message)
-        return named[1] if named else self.names.get("group", "")
+        match = re.search(r"\bgroup (\S+) because it is", self.message)
+        return match[1] if match else self.names.get("group", "")
 
 
 def method_line(action: str, kind: str, name: str) -> str:

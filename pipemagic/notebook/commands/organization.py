@@ -252,9 +252,7 @@ def unprotect_group(context: CommandContext) -> None:
 
 @GROUP.command(Positional("NAME", "the name of the group", completes="group"))
 def unarchive_group(context: CommandContext) -> None:
-    """Make the databases of an archived group available again.
-
-    The hosted service archives the groups of a free plan that nobody has used for ten days.
+    """Make a group available again that the service archived because it was not used.
 
     %pipedb unarchive-group europe
     """
