@@ -63,6 +63,9 @@ _UNKNOWN = re.compile(
 )
 """The same in a 400 or 404, for the kinds of names that requests have."""
 
+PAGE = 1000
+"""The number of databases that a request asks for, as the public command-line tool does."""
+
 _LOGINS = ("/v1/auth/signup", "/v1/auth/login")
 _ERRORS: dict[int, tuple[type[ServerError], str]] = {
     401: (AuthError, "the token was not accepted"),
@@ -454,7 +457,9 @@ class Management:
 
     def databases(self, group: str | None = None) -> list[DatabaseInfo]:
         """List the databases, of one group or of all."""
-        responses = self._list(self._path("databases"), "databases", **({"group": group} if group else {}))
+        # The hosted service sends no more than a page of an unknown size to a request without a limit.
+        params = {"limit": str(PAGE)} | ({"group": group} if group else {})
+        responses = self._list(self._path("databases"), "databases", **params)
         return [DatabaseInfo.read_from(self.endpoint, item) for item in responses]
 
     def database(self, name: str) -> DatabaseInfo:

@@ -401,7 +401,7 @@ def test_lists_that_come_in_pages(api_of) -> None:
         return as_json({"databases": [{"Name": "one"}], "pagination": {"next": "b&c"}})
 
     assert [database.name for database in api_of(reply).databases("edge")] == ["one", "two"]
-    assert asked == ["group=edge", "group=edge&cursor=b%26c"]
+    assert asked == ["limit=1000&group=edge", "limit=1000&group=edge&cursor=b%26c"]
 
 
 def test_a_page_that_leads_to_itself_is_not_read_for_ever(api_of) -> None:

@@ -180,7 +180,7 @@ def test_names_of_fields_in_any_case(api):
 
 
 def test_optional_fields(api):
-    api.ok("POST", f"{ORG}/groups", {"name": "edge", "location": "ams", "extensions": "all"})
+    api.ok("POST", f"{ORG}/groups", {"name": "edge", "location": "ams", "extensions": []})
     body = {"name": "flights", "group": "edge", "size_limit": "1gb", "is_schema": False, "schema": "", "seed": None}
     assert api.ok("POST", f"{ORG}/databases", body)
     assert api.error("POST", f"{ORG}/databases", {"name": "copy", "group": "edge", "seed": {"type": "database"}}) == (
@@ -234,3 +234,5 @@ def test_unknown_paths_and_methods(api):
     headers = {"host": "127.0.0.1", "authorization": f"Bearer {api.token}"}
     response = call(api.service, "PUT", f"{ORG}/groups", headers=headers)
     assert (response.status, response.headers["allow"]) == (405, "GET, POST")
+    assert json.loads(response.read())["error"] == "PUT is not allowed here, only GET, POST"
+    assert api.error("GET", "/v3/organizations/local/databases")[0] == 404  # of the newest command-line tool

@@ -17,9 +17,9 @@ from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.endpoint import SMALL_BODY, Endpoint, Runtime
 from pipemagic.service.executor import Steps, Tenant
 from pipemagic.service.request import ServiceRequest
-from pipemagic.service.responses import JSON, Refused, compress_if_large, json, wrong_method
+from pipemagic.service.responses import JSON, Refused, compress_if_large, json
 
-PREFIXES = ("/v1/", "/v2/organizations", "/v2/locations", "/v2/auth/")
+PREFIXES = ("/v1/", "/v2/organizations", "/v2/locations", "/v2/auth/", "/v3/organizations")
 """Prefixes of the paths of the management API, at the service's own address."""
 
 MANAGEMENT: Tenant = "management"
@@ -61,7 +61,8 @@ class ManagementEndpoint(Endpoint):
         if not self._operations:
             raise Refused(404, f"there is no {request.scope['path']} in the management API")
         if operation is None:
-            raise wrong_method(", ".join(sorted(self._operations)))
+            allowed = ", ".join(sorted(self._operations))
+            raise Refused(405, f"{request.method} is not allowed here, only {allowed}", headers={"allow": allowed})
         _authorize(api_request, operation)
         arguments = [] if operation.body is None else [parse_body(operation.body, body)]
         result = operation.function(api_request, *arguments)

@@ -10,7 +10,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pipemagic.service.api.operations import ORG, ApiRequest, Body, Name, Operation, Size, format_time, size_in_bytes
+from pipemagic.service.api.operations import (
+    ORG,
+    ApiRequest,
+    Body,
+    Name,
+    Operation,
+    Size,
+    format_time,
+    number_in_query,
+    size_in_bytes,
+)
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.hosting import proxied_url
 from pipemagic.service.responses import Refused
@@ -35,7 +45,7 @@ class Seed(msgspec.Struct):
 class NewDatabase(Body):
     """A new database; its group is named by ``group``, or by ``group_id``."""
 
-    unsupported = ("is_schema", "schema", "remote_encryption")
+    unsupported = ("is_schema", "schema", "remote_encryption", "use_tursodb", "image", "extensions")
 
     name: Name
     group: str | None = None
@@ -47,7 +57,7 @@ class NewDatabase(Body):
 class DatabaseSettings(Body):
     """The settings of a database; missing ones do not change. A ``size_limit`` of 0 removes the limit."""
 
-    unsupported = ("allow_attach", "allowed_ips")
+    unsupported = ("allow_attach", "allowed_ips", "allowed_aws_vpc_ids")
 
     size_limit: Size | None = None
     block_reads: bool | None = None
@@ -55,14 +65,24 @@ class DatabaseSettings(Body):
     delete_protection: bool | None = None
 
 
-@Operation("GET", DATABASES, query={"group": {"type": "string"}}, for_operator=True)
+PAGES = {"limit": {"type": "integer", "minimum": 1}, "cursor": {"type": "string"}}
+
+
+@Operation("GET", DATABASES, query={"group": {"type": "string"}, **PAGES}, for_operator=True)
 def list_databases(request: ApiRequest) -> Any:
-    """List the databases of an organization, or of one group."""
+    """List the databases of an organization, or of one group, by name; with ``limit``, one page of them.
+
+    ``pagination.next`` is the ``cursor`` of the next page; null on the last one.
+    """
     query = request.http.query_params
     if query.get("schema") or query.get("parent") or query.get("type") == "schema":
         return {"databases": []}  # this service has no schema databases
     records = request.catalog.databases(request["org"], query.get("group") or None)
-    return {"databases": [database_json(request, record) for record in records]}
+    cursor, limit = query.get("cursor") or "", number_in_query(request, "limit", len(records) + 1)
+    records = [record for record in records if record.name > cursor]
+    following = records[limit - 1].name if len(records) > limit else None
+    shown = [database_json(request, record) for record in records[:limit]]
+    return {"databases": shown, **({"pagination": {"next": following}} if query.get("limit") else {})}
 
 
 @Operation("GET", DATABASE, for_operator=True)
@@ -188,7 +208,10 @@ def update_settings(request: ApiRequest, body: DatabaseSettings) -> Any:
 def _settings_json(record: DatabaseRecord) -> dict[str, Any]:
     """Return the settings as JSON; the size is text, and ``0`` is no limit."""
     settings = msgspec.structs.asdict(record.configuration)
-    return {**settings, "size_limit": str(record.configuration.size_limit or 0), "allow_attach": False}
+    return {
+        **settings, "size_limit": str(record.configuration.size_limit or 0), "allow_attach": False, "allowed_ips": [],
+        "allowed_aws_vpc_ids": [],
+    }  # fmt: skip
 
 
 def _database(request: ApiRequest) -> DatabaseRecord:

@@ -31,6 +31,8 @@ WAIT = 30.0
 class NewGroup(Body):
     """The name of a new group, and its primary location."""
 
+    unsupported = ("extensions", "version")
+
     name: Name
     location: Annotated[str, msgspec.Meta(examples=["ams"])]
 

@@ -88,7 +88,7 @@ class Body(msgspec.Struct):
     optional: ClassVar[bool] = False
     """True if the body may be missing."""
     unsupported: ClassVar[tuple[str, ...]] = ()
-    """Fields that would change the meaning; a request that sets one is refused."""
+    """Fields that would change the meaning; a request that sets one to another value than its default is refused."""
 
     def changes(self) -> dict[str, Any]:
         """Return the fields that the request has."""
@@ -120,8 +120,9 @@ def parse_body(kind: type[_Body], body: bytes) -> _Body:
     # The public command-line tool sends `Name`. Where both are present, the lower-case one is the last and wins.
     fields = {name.lower(): value[name] for name in sorted(value)}
     for name in kind.unsupported:
-        if fields.get(name):
-            raise Refused(400, f'"{name}" is not supported by this service')
+        if fields.get(name) and fields[name] != _DEFAULTS.get(name):
+            reason = _UNSUPPORTED.get(name, "")
+            raise Refused(400, f'"{name}" is not supported by this service' + (f": {reason}" if reason else ""))
     try:
         present = {name: value for name, value in fields.items() if value is not None}
         return msgspec.convert(present, kind)
@@ -129,10 +130,32 @@ def parse_body(kind: type[_Body], body: bytes) -> _Body:
         raise Refused(400, _message(str(error))) from None
 
 
+def number_in_query(request: ApiRequest, name: str, default: int) -> int:
+    """Return a positive number of the query; raise `Refused` (400) for anything else."""
+    value = request.http.query_params.get(name) or str(default)
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", value, re.ASCII):
+        raise Refused(400, f'"{name}" must be a positive integer')
+    return int(value)
+
+
 def size_in_bytes(size: int | str | None) -> int | None:
     """Convert a `Size` to bytes."""
     return parse_size(size) if isinstance(size, str) else size
 
+
+_DEFAULTS = {"image": "latest", "version": "latest"}
+"""The values of unsupported fields that mean the same as a missing field; so do false, and empty values."""
+
+_UNSUPPORTED = {
+    "remote_encryption": "it does not encrypt databases",
+    "use_tursodb": "it has no databases of that engine",
+    "image": "all its databases run the same version",
+    "version": "all its databases run the same version",
+    "extensions": "all its databases have the same functions",
+    "allowed_ips": "it accepts every address; its firewall or proxy can filter them",
+    "allowed_aws_vpc_ids": "it is not in AWS",
+}
+"""Why fields are unsupported."""
 
 _REQUIREMENTS = {
     "str": "must be a string", "bool": "must be true or false", "int": "must be a non-negative integer",

@@ -25,7 +25,7 @@ def filled(operator, db):
 def test_a_patch_changes_only_its_fields(filled):
     usual = {
         "size_limit": "0", "allow_attach": False, "block_reads": False, "block_writes": False,
-        "delete_protection": False,
+        "delete_protection": False, "allowed_ips": [], "allowed_aws_vpc_ids": [],
     }  # fmt: skip
     assert filled.ok("GET", CONFIGURATION) == usual
     changed = {**usual, "size_limit": "1048576", "block_writes": True}
@@ -47,13 +47,56 @@ def test_a_patch_changes_only_its_fields(filled):
         ({"size_limit": -1}, '"size_limit" must be a non-negative integer'),
         ({"size_limit": True}, '"size_limit" must be a non-negative integer'),
         ({"allow_attach": True}, '"allow_attach" is not supported by this service'),
-        ({"allowed_ips": ["10.0.0.1"]}, '"allowed_ips" is not supported by this service'),
+        (
+            {"allowed_ips": ["10.0.0.1"]},
+            '"allowed_ips" is not supported by this service: it accepts every address; its firewall or proxy can filter them',
+        ),
+        (
+            {"allowed_aws_vpc_ids": ["vpce-1"]},
+            '"allowed_aws_vpc_ids" is not supported by this service: it is not in AWS',
+        ),
     ],
 )
 def test_invalid_settings(filled, body, message):
     before = filled.ok("GET", CONFIGURATION)
     assert filled.refused("PATCH", CONFIGURATION, {"block_writes": True, **body}) == (400, message)
     assert filled.ok("GET", CONFIGURATION) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "refused", "usual", "reason"),
+    [
+        ("databases", "use_tursodb", True, False, "it has no databases of that engine"),
+        ("databases", "image", "canary", "latest", "all its databases run the same version"),
+        ("databases", "extensions", "all", [], "all its databases have the same functions"),
+        ("databases", "remote_encryption", {"encryption_key": "a2V5", "encryption_cipher": "aes256gcm"}, None,
+         "it does not encrypt databases"),
+        ("groups", "extensions", ["vector"], [], "all its databases have the same functions"),
+        ("groups", "version", "canary", "latest", "all its databases run the same version"),
+    ],
+)  # fmt: skip
+def test_fields_that_change_the_meaning_are_refused(operator, path, field, refused, usual, reason):
+    body = {"name": "new", "group": "default", "location": "ams"}
+    message = f'"{field}" is not supported by this service: {reason}'
+    assert operator.refused("POST", f"{LOCAL}/{path}", {**body, field: refused}) == (400, message)
+    assert operator.status("GET", f"{LOCAL}/{path}/new") == 404
+    operator.ok("POST", f"{LOCAL}/{path}", {**body, field: usual})
+
+
+def test_databases_in_pages(operator):
+    names = ["a", "a-b", "ab", "b", "flights", "zz"]
+    for name in names:
+        operator.status("POST", f"{LOCAL}/databases", {"name": name, "group": "default"})
+    names = [item["Name"] for item in operator.ok("GET", f"{LOCAL}/databases")["databases"]]
+    path, cursor, pages = f"{LOCAL}/databases", "", []
+    while cursor is not None:
+        page = operator.ok("GET", path, query={"group": "default", "limit": "2", "cursor": cursor})
+        pages.append([item["Name"] for item in page["databases"]])
+        cursor = page["pagination"]["next"]
+    assert pages == [names[start : start + 2] for start in range(0, len(names), 2)]
+    for limit in ("0", "-1", "x", "1.5"):
+        status, answer = operator.call("GET", path, query={"limit": limit})
+        assert (status, answer["error"]) == (400, '"limit" must be a positive integer')
 
 
 def test_blocked_writes(filled, db):
