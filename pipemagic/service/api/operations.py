@@ -152,7 +152,7 @@ _UNSUPPORTED = {
     "image": "all its databases run the same version",
     "version": "all its databases run the same version",
     "extensions": "all its databases have the same functions",
-    "allowed_ips": "it accepts every address; its firewall or proxy can filter them",
+    "allowed_ips": "it accepts every address",
     "allowed_aws_vpc_ids": "it is not in AWS",
 }
 """Why fields are unsupported."""

@@ -49,7 +49,7 @@ def test_a_patch_changes_only_its_fields(filled):
         ({"allow_attach": True}, '"allow_attach" is not supported by this service'),
         (
             {"allowed_ips": ["10.0.0.1"]},
-            '"allowed_ips" is not supported by this service: it accepts every address; its firewall or proxy can filter them',
+            '"allowed_ips" is not supported by this service: it accepts every address',
         ),
         (
             {"allowed_aws_vpc_ids": ["vpce-1"]},
