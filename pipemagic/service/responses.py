@@ -187,7 +187,8 @@ def wrong_method(allowed: str) -> Refused:
 
 _CODES = {
     400: "BAD_REQUEST", 401: "UNAUTHORIZED", 403: "FORBIDDEN", 404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED",
-    409: "CONFLICT", 413: "BODY_TOO_LARGE", 421: "MISDIRECTED", 429: "TOO_MANY_REQUESTS", 500: "INTERNAL", 503: "UNAVAILABLE",
+    409: "CONFLICT", 413: "BODY_TOO_LARGE", 421: "MISDIRECTED", 429: "TOO_MANY_REQUESTS", 500: "INTERNAL",
+    503: "UNAVAILABLE",
 }  # fmt: skip
 
 _FULL = 507, "DISK_FULL", "the disk of the service is full: make room on it and try again; nothing is lost"
