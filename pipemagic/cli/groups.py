@@ -13,7 +13,7 @@ from pipemagic.cli import console
 from pipemagic.cli.api import api_command, name_argument
 from pipemagic.errors import ServerError, SessionError, UnsupportedError
 from pipemagic.management_api.client import Management
-from pipemagic.management_api.models import Group
+from pipemagic.management_api.models import ONE_LOCATION, Group, have_one_location
 from pipemagic.suggestions import did_you_mean
 from pipemagic.text import plural
 
@@ -135,6 +135,8 @@ def add_locations(api: Management, name: str, codes: Sequence[str], wait: bool) 
     existing = api.group(name).locations
     if repeated := [code for code in codes if code in existing]:
         raise SessionError(f"the group {name} is already at {', '.join(repeated)}")
+    if have_one_location(api.locations()):
+        console.print_note(ONE_LOCATION)
     for code in codes:
         with_location_hint(api.add_location, name, code)
         if wait:

@@ -118,6 +118,12 @@ class Refusal:
         return (match[1], match[2]) if match else next(iter(self.names.items()), ("", ""))
 
     @property
+    def adds_region(self) -> bool:
+        """Whether the hosted service refuses to add one of its ``aws-*`` locations to a group."""
+        adds = self.method == "POST" and set(self.names) == {"group", "location"} and self.status in (400, 402)
+        return adds and self.names["location"].startswith("aws-") and not self.unknown_kind
+
+    @property
     def archived_group(self) -> str:
         """The name of the archived group that refuses the request; '' for other errors."""
         if not re.search(r"\b(archived|sleeping)\b", self.message):
@@ -141,6 +147,8 @@ def hint_for(refusal: Refusal, line: Callable[[str, str, str], str] = method_lin
     later = f"; try again {refusal.retry}" if refusal.retry else ""
     if refusal.name_is_taken:
         return "choose another name, or use the existing one"
+    if refusal.adds_region:
+        return "the hosted service has deprecated more than one location: create another group at the location"
     match refusal.status:
         case 401:
             return OTHER_TOKEN

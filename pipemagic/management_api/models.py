@@ -8,7 +8,7 @@ The member of a response has the name of its field, or the one in ``rename``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
@@ -61,6 +61,18 @@ class Location(msgspec.Struct, frozen=True):
     def read_all(cls, response: Any) -> list[Location]:
         """Convert the map ``locations`` from code to name; no locations if the response has none."""
         return [cls(code, name) for code, name in sorted(wrapped(response, "locations").items())]
+
+
+def have_one_location(locations: Sequence[Location]) -> bool:
+    """Return True if groups have one location, by the locations of the service: the hosted service lists ``aws-*`` only.
+
+    Adding another one is deprecated there.
+    """
+    return bool(locations) and not any(location.is_legacy for location in locations)
+
+
+ONE_LOCATION = "At this service, a group has one location: adding others is deprecated there."
+"""The sentence on that."""
 
 
 class Organization(Model, frozen=True):

@@ -492,7 +492,7 @@ class Organization:
                 slug = f" {self._api.known_slug}" if self._api.known_slug else ""
                 line = f"%pipedb organization{slug} --at {self.address} --token-env {self._token_variable}"
                 return f"put a valid platform token into the variable {self._token_variable}, then {line}"
-            case 402:
+            case 402 if not refusal.adds_region:
                 return f"{hint}; %pipedb usage shows the usage"
             case 403:
                 return "this requires another role in the organization, or a token with more permissions"

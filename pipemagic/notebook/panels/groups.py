@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from pipemagic.management_api.models import ONE_LOCATION
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status, Table, action
@@ -81,6 +82,9 @@ class GroupsPanel(Panel):
         """Update the widgets."""
         state, replicas = self.state, self.state.replicas
         self.table.empty = self._empty
+        self.table.columns = [
+            column for column in COLUMNS if not (state.one_location and column["title"] == "Replicas")
+        ]
         self.table.show([self._row(group) for group in state.groups])
         self.table.busy = self.busy
         self.notes.set_text(" ".join(self._notes()))
@@ -127,16 +131,24 @@ class GroupsPanel(Panel):
         protection = action("protect", "Protect", f"Protect group {name} from deletion")
         if group.delete_protection:
             protection = action("unprotect", "Unprotect", f"Allow the deletion of group {name}")
+        add = [] if self.state.one_location else [action("add", "Add location", f"Add a location to {name}")]
+        unarchive = [action("unarchive", "Unarchive", f"Unarchive group {name}")]
         actions = [
-            action("unarchive", "Unarchive", f"Unarchive group {name}") if group.archived
-            else action("add", "Add location", f"Add a location to {name}"),
+            *(unarchive if group.archived else add),
             protection,
             *([] if group.delete_protection else [action("delete", "Delete", f"Delete group {name}")]),
         ]  # fmt: skip
         states = [*(["archived"] if group.archived else []), *(["protected"] if group.delete_protection else [])]
         inside = {"text": plural(len(databases), "database"), "lines": [list_names(databases)]} if databases else "none"
         heading = {"text": name, "lines": states} if states else name
-        cells = [heading, primary, replicas, inside, group.version or "\u2013", {"actions": actions}]
+        cells = [
+            heading,
+            primary,
+            *([] if self.state.one_location else [replicas]),
+            inside,
+            group.version or "\u2013",
+            {"actions": actions},
+        ]
         return {"key": name, "cells": cells}
 
     def _replica(self, group: Group, code: str) -> dict[str, Any]:
@@ -155,7 +167,7 @@ class GroupsPanel(Panel):
         return "reading ..." if reading else reported or "state not reported"
 
     def _notes(self) -> list[str]:
-        notes, groups = [], self.state.groups
+        notes, groups = [ONE_LOCATION] if self.state.one_location else [], self.state.groups
         if not self.state.complete and groups:
             notes.append("This service does not list groups and databases: only those created here are shown.")
         if any(len(group.locations) > 1 for group in groups):
@@ -170,11 +182,13 @@ class GroupsPanel(Panel):
         """Return the locations and databases of the groups."""
         place = self.state.place
         rows = [
-            (group.name, place(group.primary), ", ".join(map(place, group.locations[1:])) or "none",
+            (group.name, place(group.primary),
+             *([] if self.state.one_location else [", ".join(map(place, group.locations[1:])) or "none"]),
              f"{len(names)}: {list_names(names)}" if (names := self.state.databases_in(group.name)) else "none")
             for group in self.state.groups
         ]  # fmt: skip
-        return [TableBlock(["Group", "Primary", "Replicas", "Databases"], rows)] if rows else [self._empty]
+        headings = ["Group", "Primary", *([] if self.state.one_location else ["Replicas"]), "Databases"]
+        return [TableBlock(headings, rows)] if rows else [self._empty]
 
     @property
     def _empty(self) -> str:

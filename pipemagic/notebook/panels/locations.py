@@ -10,6 +10,7 @@ import ipywidgets
 
 from pipemagic.errors import SessionError
 from pipemagic.geography import whereabouts
+from pipemagic.management_api.models import ONE_LOCATION
 from pipemagic.notebook.panels import worldmap
 from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status, Table, action
@@ -98,6 +99,7 @@ class LocationsPanel(Panel):
     def _row(self, location: Location) -> dict[str, Any]:
         users, closest = self._uses(location.code), " (closest)" if location.code == self.state.closest else ""
         can = not self.state.complete or len(self._users(location.code)) < len(self.state.groups)
+        can = can and not self.state.one_location
         add = [action("choose", "Add to a group", f"Add {location.code} to a group")] if can else []
         latency = "" if self.measured is None else self.measured.get(location.code, NONE)
         return {
@@ -130,7 +132,7 @@ class LocationsPanel(Panel):
         return marks
 
     def _notes(self) -> list[str]:
-        notes = []
+        notes = [ONE_LOCATION] if self.state.one_location else []
         if not self.state.complete:
             notes.append("This service does not list groups: only those created here are shown.")
         elif self.state.known and not self.state.groups:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
 from pipemagic.errors import ConnectError, PipemagicError, SessionError, UnsupportedError
+from pipemagic.management_api.models import have_one_location
 from pipemagic.notebook.panels.replicas import REQUESTS, ReplicaStates, explain
 from pipemagic.notebook.panels.tasks import LatestTask
 
@@ -104,6 +105,11 @@ class OrganizationState:
         """Call all listeners."""
         for listener in list(self._listeners):
             listener()
+
+    @property
+    def one_location(self) -> bool:
+        """Whether groups have one location at this service, and none has more."""
+        return have_one_location(self.locations) and not any(len(group.locations) > 1 for group in self.groups)
 
     def databases_in(self, group: str) -> list[str]:
         """Return the names of a group's databases."""

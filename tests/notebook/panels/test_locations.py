@@ -11,6 +11,7 @@ from panel_page import PanelPage
 from scripted_server import as_json
 from waiting import until
 
+from pipemagic.errors import ServerError
 from pipemagic.notebook.panels.opening import open_panel
 
 
@@ -151,10 +152,15 @@ def test_on_a_hosted_service(hosted):
     panel = PanelPage(open_panel(session, "locations"))
     assert labels(panel) == [f"{first} (primary)"]
     assert "closest" not in panel.words
-    panel.click(f"Add {second} to a group")
-    panel.submit(f"Add {second}")
-    panel.wait("this feature is not available for starter plans")
-    panel.wait_for("Measure latency")
+    assert "At this service, a group has one location: adding others is deprecated there." in panel.words
+    assert f"Add {second} to a group" not in panel.buttons
+    groups = PanelPage(open_panel(session, "groups"))
+    assert groups.rows("Groups")[0][:3] == ["edge", f"{shapes.places[first]} ({first})", "1 database\nflights"]
+    assert "Replicas" not in groups.text
+    assert not groups.can("Add a location to edge")
+    with pytest.raises(ServerError, match="this feature is not available for starter plans") as caught:
+        session.organization.add_location("edge", second)
+    assert caught.value.hint.startswith("the hosted service has deprecated more than one location")
     panel.click("Measure latency")
     panel.wait("Measured 1 location:")
     assert labels(panel) == [f"{first} (primary)"]

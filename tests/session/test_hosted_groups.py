@@ -1,9 +1,9 @@
-"""A group that the hosted service has archived: what fails, the line to type, and that it works then."""
+"""Groups of the hosted service: archived ones, and those whose location is a region of AWS."""
 
 from __future__ import annotations
 
 import pytest
-from hosted_api import HostedApi
+from hosted_api import HostedApi, Shapes
 from panel_page import PanelPage
 from panel_session import close_panels
 from served import serve
@@ -107,3 +107,19 @@ def test_the_command_line(api, monkeypatch, capsys, tmp_path):
     assert run("group", "unarchive", "edge") == (0, "edge\n", "")
     assert run("db", "shell", "flights", "SELECT 1 AS a")[:2] == (0, "a\n-\n1\n")
     assert run("group", "unarchive", "nope")[0] == 1
+
+
+def test_adding_a_location_is_deprecated_there(behind, monkeypatch, capsys, tmp_path):
+    api = HostedApi(behind, Shapes(locations="regions"))
+    first, second = api.shapes.places
+    monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path))
+    for name, value in api.environment.items():
+        monkeypatch.setenv(name, value)
+    assert cli.main(["group", "create", "edge", "--location", first, "--org", "acme"]) == 0
+    capsys.readouterr()
+    assert cli.main(["group", "locations", "add", "edge", second, "--org", "acme"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err.strip()) == (
+        f"{second}\n", "At this service, a group has one location: adding others is deprecated there.",
+    )  # fmt: skip
+    api.close()
