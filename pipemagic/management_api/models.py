@@ -64,10 +64,7 @@ class Location(msgspec.Struct, frozen=True):
 
 
 def have_one_location(locations: Sequence[Location]) -> bool:
-    """Return True if groups have one location, by the locations of the service: the hosted service lists ``aws-*`` only.
-
-    Adding another one is deprecated there.
-    """
+    """Return True if groups have one location: the hosted service lists only ``aws-*``, and deprecates others."""
     return bool(locations) and not any(location.is_legacy for location in locations)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import AlreadyExists, UnsupportedError, UsageError
-from pipemagic.management_api.models import ONE_LOCATION, have_one_location
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands.base import CommandContext, CommandGroup, check_confirmed, frame_of
@@ -156,6 +155,8 @@ def add_location(context: CommandContext) -> None:
 
     %pipedb add-location europe fra
     """
+    from pipemagic.management_api.models import ONE_LOCATION, have_one_location
+
     args, organization = context.args, context.organization
     if have_one_location(organization.locations()):
         say(ONE_LOCATION)

@@ -82,9 +82,8 @@ class GroupsPanel(Panel):
         """Update the widgets."""
         state, replicas = self.state, self.state.replicas
         self.table.empty = self._empty
-        self.table.columns = [
-            column for column in COLUMNS if not (state.one_location and column["title"] == "Replicas")
-        ]
+        without = "Replicas" if state.one_location else None
+        self.table.columns = [column for column in COLUMNS if column["title"] != without]
         self.table.show([self._row(group) for group in state.groups])
         self.table.busy = self.busy
         self.notes.set_text(" ".join(self._notes()))
@@ -141,14 +140,8 @@ class GroupsPanel(Panel):
         states = [*(["archived"] if group.archived else []), *(["protected"] if group.delete_protection else [])]
         inside = {"text": plural(len(databases), "database"), "lines": [list_names(databases)]} if databases else "none"
         heading = {"text": name, "lines": states} if states else name
-        cells = [
-            heading,
-            primary,
-            *([] if self.state.one_location else [replicas]),
-            inside,
-            group.version or "\u2013",
-            {"actions": actions},
-        ]
+        places = [primary] if self.state.one_location else [primary, replicas]
+        cells = [heading, *places, inside, group.version or "\u2013", {"actions": actions}]
         return {"key": name, "cells": cells}
 
     def _replica(self, group: Group, code: str) -> dict[str, Any]:

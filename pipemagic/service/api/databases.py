@@ -81,8 +81,8 @@ def list_databases(request: ApiRequest) -> Any:
     cursor, limit = query.get("cursor") or "", number_in_query(request, "limit", len(records) + 1)
     records = [record for record in records if record.name > cursor]
     following = records[limit - 1].name if len(records) > limit else None
-    shown = [database_json(request, record) for record in records[:limit]]
-    return {"databases": shown, **({"pagination": {"next": following}} if query.get("limit") else {})}
+    databases = [database_json(request, record) for record in records[:limit]]
+    return {"databases": databases, **({"pagination": {"next": following}} if query.get("limit") else {})}
 
 
 @Operation("GET", DATABASE, for_operator=True)
