@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pipemagic.service.service import Service
 
 EMBEDDED_ONLY = [
-    "cors", "here", "simulate_latency", "unicode", "mode", "statement_time", "streams", "database_streams", "response",
-    "value", "database",
+    "cors", "here", "simulate_latency", "unicode", "backups", "mode", "statement_time", "streams", "database_streams",
+    "response", "value", "database",
 ]  # fmt: skip
 """The options that have no effect on libSQL servers."""
 
@@ -125,6 +125,10 @@ def origin(text: str) -> str:
 @click.option(
     "--unicode", is_flag=True, envvar=UNICODE, help="Support the letters of all alphabets in lower, upper and LIKE."
 )
+@click.option(
+    "--backups", type=click.IntRange(min=0), default=0, metavar="N",
+    help="Keep N backups of each database, at most one from each ten minutes, to branch it at an earlier time.",
+)  # fmt: skip
 @click.option(
     "--limits", "mode", type=click.Choice([mode.value for mode in LimitMode]), default=LimitMode.EXACT.value,
     help="End transactions after 5 s and idle streams after 10 s; relaxed: only if others wait, or after an hour.",

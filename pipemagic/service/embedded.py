@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import apsw
 from prometheus_client.core import Metric
@@ -17,12 +18,13 @@ from pipemagic.hrana.faults import STREAM_ENDED
 from pipemagic.hrana.messages import Error
 from pipemagic.service.api import openapi
 from pipemagic.service.auth.tokens import TokenAuthority
+from pipemagic.service.backups import Backups
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
 from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED
 from pipemagic.service.database_api.endpoints import DatabaseApi, GreetingEndpoint
 from pipemagic.service.database_api.streams import StreamTable
 from pipemagic.service.endpoint import Runtime
-from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
+from pipemagic.service.engine import Engine, EngineContext, InstanceStatus, Seed
 from pipemagic.service.executor import Waiter
 from pipemagic.service.files import has_space
 from pipemagic.service.health import Health
@@ -57,7 +59,8 @@ class EmbeddedEngine(Engine):
     locations: Mapping[str, GeoLocation] = LOCATIONS
 
     def __init__(
-        self, context: EngineContext, *, here: str | None = None, simulate_latency: bool = False, unicode: bool = False
+        self, context: EngineContext, *, here: str | None = None, simulate_latency: bool = False, unicode: bool = False,
+        backups: int = 0,
     ) -> None:  # fmt: skip
         folder, catalog, limits, clock = context.folder, context.catalog, context.limits, context.clock
         catalog.finish_deletions(folder / "databases")
@@ -71,6 +74,11 @@ class EmbeddedEngine(Engine):
         self._syncing = threading.Lock()
         self._unopened: list[DatabaseRecord] = []
         self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self.meter, limits)
+        self.backups = Backups(
+            self._files, self.databases, self.transfers, catalog, context.meter, context.now, most=backups
+        )
+        self.databases.before_write, self.meter.reclaim = self.backups.before_write, self.backups.reclaim
+        self._now = context.now
         self.health = Health(folder, catalog, clock)
         self.api = DatabaseApi(self.placement, self.streams, self.tokens, self.health, self._stopped, context)
         self._stopping = threading.Event()
@@ -97,6 +105,7 @@ class EmbeddedEngine(Engine):
             self._sweeper.join()
         self.streams.end_all()
         self.replicator.close()
+        self.backups.close()
         self.databases.close()
 
     def sweep(self) -> None:
@@ -143,17 +152,28 @@ class EmbeddedEngine(Engine):
         yield self._stopped.collect()
 
     @contextmanager
-    def seed(self, original: DatabaseRecord | None) -> Iterator[Callable[[str], None]]:
-        """Yield a function that puts a copy of ``original`` in place, or marks the database as awaiting its file."""
+    def seed(self, original: DatabaseRecord | None, moment: float | None = None) -> Iterator[Seed]:
+        """Yield what puts a copy of ``original`` in place, or marks the database as awaiting its file."""
         if original is None:
             with self._prepared(self.databases.await_upload) as prepare:
-                yield prepare
+                yield Seed(prepare)
             return
         self.meter.organization_block(original.organization).check(writes=True)
-        with self.transfers.copy(original, lambda: False) as copy:
+        with self._copy(original, moment) as (copy, moment):
             place = partial(self.databases.place, file=copy)
             with self._prepared(place) as prepare:
-                yield prepare
+                yield Seed(prepare, moment)
+
+    @contextmanager
+    def _copy(self, original: DatabaseRecord, moment: float | None) -> Iterator[tuple[Path, float]]:
+        """Provide a copy of a database as a temporary file, with the moment of its content."""
+        if moment is not None:
+            with self.backups.content_at(original, moment) as content:
+                yield content
+            return
+        begin = self._now()
+        with self.transfers.copy(original, lambda: False) as copy:
+            yield copy, begin
 
     @contextmanager
     def _prepared(self, prepare: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
@@ -174,8 +194,8 @@ class EmbeddedEngine(Engine):
     # Databases, and their instances.
 
     def size(self, database: str) -> int:
-        """Return the size of a database in bytes, by its id."""
-        return self.databases.size(database)
+        """Return the bytes of a database and its backups, by its id."""
+        return self.databases.size(database) + self.backups.size(database)
 
     def delete(self, record: DatabaseRecord) -> None:
         """Close a deleted database once changes of its replicas have finished, and remove its files."""

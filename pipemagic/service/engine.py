@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from prometheus_client.core import Metric
 from starlette.routing import BaseRoute
@@ -52,6 +53,16 @@ class EngineContext:
     clock: Callable[[], float]
     now: Callable[[], float]
     random: Callable[[int], bytes]
+
+
+class Seed(NamedTuple):
+    """The content of a new database.
+
+    ``place`` puts it in place for a database, by its id; ``moment`` is when its original had it, in Unix seconds.
+    """
+
+    place: Callable[[str], None]
+    moment: float = 0.0
 
 
 class Engine(ABC):
@@ -111,10 +122,11 @@ class Engine(ABC):
         """Refuse to delete or change databases while that is not possible."""
 
     @abstractmethod
-    def seed(self, original: DatabaseRecord | None) -> AbstractContextManager[Callable[[str], None]]:
-        """Return a context with a function that puts the content of a new database in place, by its id.
+    def seed(self, original: DatabaseRecord | None, moment: float | None = None) -> AbstractContextManager[Seed]:
+        """Return a context with the content of a new database.
 
-        The content is a copy of ``original``, or, with None, a file that is uploaded next.
+        It is a copy of ``original`` as it is, or as it was at a moment in Unix seconds; or, with None, a file that is
+        uploaded next.
         """
 
     @abstractmethod

@@ -62,8 +62,9 @@ Announce = Callable[[dict[str, Any]], None]
 def open_embedded(settings: Settings) -> Service:
     """Create the service for databases in files of the data folder."""
     engine = partial(
-        EmbeddedEngine, here=settings.here, simulate_latency=settings.simulate_latency, unicode=settings.unicode
-    )
+        EmbeddedEngine, here=settings.here, simulate_latency=settings.simulate_latency, unicode=settings.unicode,
+        backups=settings.backups,
+    )  # fmt: skip
     return Service(
         settings.folder, engine, limits=settings.limits, domain=settings.hosting.domain, signup=settings.signup
     )

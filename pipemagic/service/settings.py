@@ -46,6 +46,7 @@ class Settings:
     ``cors``: the origins whose pages may use the service in a browser. ``here``: the code of the location of the
     service, from which requests go to the nearest instance; ``simulate_latency``: delay responses as the distance to
     an instance implies. ``unicode``: whether ``lower``, ``upper`` and ``LIKE`` know the letters of all alphabets.
+    ``backups``: how many backups of each database are kept, for branches at an earlier time.
     ``proxies``: addresses or networks of trusted proxies, whose ``X-Forwarded-For`` names the client. ``base_path``:
     the path below which a proxy offers the service, such as ``/services/sql``.
     ``open`` creates the service or raises `ServiceError`; None creates the embedded one.
@@ -61,6 +62,7 @@ class Settings:
     here: str | None = None
     simulate_latency: bool = False
     unicode: bool = False
+    backups: int = 0
     connections: int | None = None
     access_log: bool = False
     cors: tuple[str, ...] = ()

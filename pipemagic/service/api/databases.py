@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,9 +18,11 @@ from pipemagic.service.api.operations import (
     Size,
     format_time,
     number_in_query,
+    parse_time,
     size_in_bytes,
 )
-from pipemagic.service.catalog.records import DatabaseRecord
+from pipemagic.service.catalog.records import DatabaseRecord, Parent, format_moment
+from pipemagic.service.engine import Seed
 from pipemagic.service.hosting import proxied_url
 from pipemagic.service.responses import Refused
 from pipemagic.version import __version__
@@ -32,14 +33,15 @@ DATABASES = f"{ORG}/databases"
 DATABASE = f"{DATABASES}/{{db}}"
 
 
-class Seed(msgspec.Struct):
+class SeedSource(msgspec.Struct):
     """The initial content of a database: a copy of another one (`database`), or an upload (`database_upload`)."""
 
     type: str | None = None
     name: str | None = None
     value: str | None = None
     """The name, as the public command-line tool sends it."""
-    timestamp: Any = None
+    timestamp: str | None = None
+    """Copy the database as it was at this time; by default as it is."""
 
 
 class NewDatabase(Body):
@@ -51,7 +53,7 @@ class NewDatabase(Body):
     group: str | None = None
     group_id: str | None = None
     size_limit: Size | None = None
-    seed: Seed | None = None
+    seed: SeedSource | None = None
 
 
 class DatabaseSettings(Body):
@@ -66,18 +68,22 @@ class DatabaseSettings(Body):
 
 
 PAGES = {"limit": {"type": "integer", "minimum": 1}, "cursor": {"type": "string"}}
+FILTERS = {"group": {"type": "string"}, "parent": {"type": "string"}}
 
 
-@Operation("GET", DATABASES, query={"group": {"type": "string"}, **PAGES}, for_operator=True)
+@Operation("GET", DATABASES, query={**FILTERS, **PAGES}, for_operator=True)
 def list_databases(request: ApiRequest) -> Any:
-    """List the databases of an organization, or of one group, by name; with ``limit``, one page of them.
+    """List the databases of an organization by name, or those of one group, or the branches of ``parent``.
 
-    ``pagination.next`` is the ``cursor`` of the next page; null on the last one.
+    ``parent`` is the name or id of a database. With ``limit``, the response is one page; ``pagination.next`` is the
+    ``cursor`` of the next one, null on the last.
     """
     query = request.http.query_params
-    if query.get("schema") or query.get("parent") or query.get("type") == "schema":
+    if query.get("schema") or query.get("type") == "schema":
         return {"databases": []}  # this service has no schema databases
     records = request.catalog.databases(request["org"], query.get("group") or None)
+    if parent := query.get("parent"):
+        records = [record for record in records if record.parent and parent in (record.parent.id, record.parent.name)]
     cursor, limit = query.get("cursor") or "", number_in_query(request, "limit", len(records) + 1)
     records = [record for record in records if record.name > cursor]
     following = records[limit - 1].name if len(records) > limit else None
@@ -96,15 +102,18 @@ def create_database(request: ApiRequest, body: NewDatabase) -> Any:
     """Create a database in a group: empty, as a copy of another one, or for a file that is uploaded next."""
     group = _group_name(request, body)
     request.parts.engine.check_new(f"{body.name}-{request['org']}")
-    with _seed(request, body.seed) as prepare:
+    original, moment = _original(request, body.seed)
+    with _content(request, body.seed, original, moment) as seed:
         record = request.catalog.create_database(
-            request["org"], body.name, group, size_limit=size_in_bytes(body.size_limit) or None, prepare=prepare
+            request["org"], body.name, group, size_limit=size_in_bytes(body.size_limit) or None,
+            parent=None if original is None else Parent(original.id, original.name, seed.moment), prepare=seed.place,
         )  # fmt: skip
     request.parts.engine.create(record)
     log.info("database %s/%s created as %s", request["org"], record.name, record.id)
     return {"database": {
         "DbId": record.id, "Hostname": request.with_local_names(record).hostname, "Name": record.name,
         "IssuedCertCount": 0, "IssuedCertLimit": 0,  # a published client requires them
+        "parent": _parent_json(record),
         **_address(request, record),
     }}  # fmt: skip
 
@@ -121,30 +130,32 @@ def _group_name(request: ApiRequest, body: NewDatabase) -> str:
     raise Refused(400, "group not found")
 
 
-def _seed(request: ApiRequest, seed: Seed | None) -> AbstractContextManager[Callable[[str], None]]:
-    """Return a context with a function that moves the seed to a new database, by its id.
-
-    Raise `Refused` (400) for an invalid seed.
-    """
-    if seed is None:
-        return nullcontext(lambda _: None)
-    if seed.type == "database_upload":
+def _content(
+    request: ApiRequest, source: SeedSource | None, original: DatabaseRecord | None, moment: float | None
+) -> AbstractContextManager[Seed]:
+    """Return a context with the content of a new database; raise `Refused` (400) for an invalid seed."""
+    if source is None:
+        return nullcontext(Seed(lambda _: None))
+    if source.type == "database_upload":
         return request.parts.engine.seed(None)
-    if seed.type == "database":
-        return request.parts.engine.seed(_original(request, seed))
-    if seed.type == "dump":
+    if original is not None:
+        return request.parts.engine.seed(original, moment)
+    if source.type == "dump":
         raise Refused(400, "SQL text is not accepted here: send a SQLite file with the seed database_upload")
-    raise Refused(400, f"unknown seed type {str(seed.type)[:40]!r}: use database or database_upload")
+    raise Refused(400, f"unknown seed type {str(source.type)[:40]!r}: use database or database_upload")
 
 
-def _original(request: ApiRequest, seed: Seed) -> DatabaseRecord:
-    """Return the database to copy."""
-    name = seed.name or seed.value
+def _original(request: ApiRequest, source: SeedSource | None) -> tuple[DatabaseRecord | None, float | None]:
+    """Return the database to copy, and the moment at which its content is wanted; None for the present one."""
+    if source is None or source.type != "database":
+        if source is not None and source.timestamp:
+            raise Refused(400, 'seed.timestamp requires the seed type "database"')
+        return None, None
+    name = source.name or source.value
     if not name:
         raise Refused(400, '"seed.name" must name the database to copy')
-    if seed.timestamp:
-        raise Refused(400, "only the current state of a database can be copied: omit seed.timestamp")
-    return request.catalog.database(request["org"], name)
+    moment = parse_time(source.timestamp, "seed.timestamp") if source.timestamp else None
+    return request.catalog.database(request["org"], name), moment
 
 
 @Operation("DELETE", DATABASE)
@@ -233,9 +244,16 @@ def database_json(request: ApiRequest, record: DatabaseRecord) -> dict[str, Any]
         "type": "logical", "version": __version__, "is_schema": False, "schema": "", "allow_attach": False,
         "block_reads": record.configuration.block_reads, "block_writes": record.configuration.block_writes,
         "sleeping": False, "archived": False, "delete_protection": record.configuration.delete_protection,
-        "created_at": format_time(record.created),
+        "created_at": format_time(record.created), "parent": _parent_json(record),
         **_address(request, record),
     }  # fmt: skip
+
+
+def _parent_json(record: DatabaseRecord) -> dict[str, str] | None:
+    """Return the database that this one is a copy of, as JSON, with the time of that content."""
+    if (parent := record.parent) is None:
+        return None
+    return {"id": parent.id, "name": parent.name, "branched_at": format_moment(parent.moment)}
 
 
 def _instances_json(request: ApiRequest, record: DatabaseRecord) -> list[dict[str, Any]]:

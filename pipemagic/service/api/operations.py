@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import msgspec
@@ -213,6 +214,17 @@ class Operation:
 
 OPERATIONS: list[Operation] = []
 """The operations of the management API."""
+
+
+def parse_time(text: str, name: str) -> float:
+    """Convert a time in RFC 3339, with its offset, to Unix seconds; raise `Refused` (400) for any other text."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None or "T" not in text.upper():
+        raise Refused(400, f'"{name}" must be a time such as 2026-01-31T00:00:00Z')
+    return time.timestamp()
 
 
 def format_time(seconds: float) -> str:

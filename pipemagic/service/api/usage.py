@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from pipemagic.service.api.databases import DATABASE
-from pipemagic.service.api.operations import ORG, ApiRequest, Body, Count, Operation, Size, size_in_bytes
+from pipemagic.service.api.operations import ORG, ApiRequest, Body, Count, Operation, Size, parse_time, size_in_bytes
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.catalog.usage import DEFAULT, Quotas, month_of
-from pipemagic.service.responses import Refused
 
 log = logging.getLogger(__name__)
 
@@ -158,10 +156,4 @@ def _parse_month(request: ApiRequest, name: str) -> str:
     text = request.http.query_params.get(name)
     if not text:
         return request.parts.meter.month
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None or "T" not in text.upper():
-        raise Refused(400, f'"{name}" must be a time such as 2026-01-31T00:00:00Z')
-    return month_of(time.timestamp())
+    return month_of(parse_time(text, name))

@@ -15,7 +15,7 @@ import msgspec
 from pipemagic.service.catalog.accounts import AccountRecord, Accounts
 from pipemagic.service.catalog.names import LABEL_LIMIT, check_name
 from pipemagic.service.catalog.organizations import OrganizationRecord, Organizations
-from pipemagic.service.catalog.records import DATABASES, GROUPS, DatabaseRecord, GroupRecord
+from pipemagic.service.catalog.records import DATABASES, GROUPS, DatabaseRecord, GroupRecord, Parent
 from pipemagic.service.catalog.store import RunSql, Store, new_id
 from pipemagic.service.catalog.usage import UsageTables
 from pipemagic.service.hosting import LOCAL_DOMAIN
@@ -183,7 +183,7 @@ class Catalog:
 
     def create_database(
         self, organization: str, name: str, group: str, *, size_limit: int | None = None,
-        prepare: Callable[[str], None] = lambda _: None,
+        parent: Parent | None = None, prepare: Callable[[str], None] = lambda _: None,
     ) -> DatabaseRecord:  # fmt: skip
         """Add a database.
 
@@ -208,6 +208,8 @@ class Catalog:
             run("INSERT INTO databases (id, organization, group_id, name, created, size_limit)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 (database_id, organization, groups[0].id, name, self.store.now(), size_limit))  # fmt: skip
+            if parent is not None:
+                run("INSERT INTO branches VALUES (?, ?, ?, ?)", (database_id, *msgspec.structs.astuple(parent)))
             run("INSERT INTO hosts (label, database) VALUES (?, ?)", (label, database_id))
             for code in groups[0].locations:
                 self._name_instance(run, database_id, label, code)

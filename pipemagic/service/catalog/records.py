@@ -15,6 +15,11 @@ def utc(seconds: float) -> datetime:
     return datetime.fromtimestamp(min(max(seconds, _FIRST_SECOND), _LAST_SECOND), UTC)
 
 
+def format_moment(seconds: float) -> str:
+    """Convert Unix seconds to a time in RFC 3339, in milliseconds, rounded down."""
+    return utc(seconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 class Record(msgspec.Struct, frozen=True, array_like=True):
     """A row of a query; `array_like` lets `Store.records` convert one."""
 
@@ -50,6 +55,17 @@ class Configuration(Record, frozen=True):
         return self.block_reads and self.block_writes
 
 
+class Parent(Record, frozen=True):
+    """The database that another one is a copy of, by id and name; ``moment`` is when it had that content.
+
+    It may have been deleted since.
+    """
+
+    id: str
+    name: str
+    moment: float
+
+
 class DatabaseRecord(Record, frozen=True):
     """A database. Its ``id`` is never used again, not even for a new database of the same name.
 
@@ -70,6 +86,7 @@ class DatabaseRecord(Record, frozen=True):
     group_id: str
     rotated: int
     configuration: Configuration
+    parent: Parent | None = None
 
     def below(self, domain: str) -> DatabaseRecord:
         """Return the record with the same host names below another domain."""
@@ -105,7 +122,8 @@ SELECT json_array(
   json((SELECT json_group_object(l.code, coalesce(i.label, h.label) ORDER BY l.position)
    FROM group_locations AS l LEFT JOIN hosts AS i ON i.database = d.id AND i.location = l.code
    WHERE l.group_id = g.id)),
-  g.id, max(g.rotated, d.rotated), json_array(d.size_limit, d.block_reads, d.block_writes, d.delete_protection)
+  g.id, max(g.rotated, d.rotated), json_array(d.size_limit, d.block_reads, d.block_writes, d.delete_protection),
+  json((SELECT json_array(parent, parent_name, moment) FROM branches WHERE database = d.id))
 )
 FROM databases AS d JOIN "groups" AS g ON g.id = d.group_id JOIN hosts AS h ON h.database = d.id AND h.location IS NULL
 """

@@ -87,6 +87,13 @@ CREATE TABLE databases (
 ) STRICT;
 CREATE INDEX databases_by_group ON databases (group_id);
 
+CREATE TABLE branches (
+  database TEXT PRIMARY KEY REFERENCES databases ON DELETE CASCADE,
+  parent TEXT NOT NULL,  -- the id of the database that it is a copy of, which may have been deleted since
+  parent_name TEXT NOT NULL,
+  moment REAL NOT NULL  -- when the parent had the content that was copied
+) STRICT;
+
 CREATE TABLE hosts (
   label TEXT PRIMARY KEY,  -- the first label of a host name, unique in the service
   database TEXT NOT NULL REFERENCES databases ON DELETE CASCADE,

@@ -5,3 +5,10 @@ ALTER TABLE platform_tokens ADD COLUMN group_id TEXT REFERENCES "groups" ON DELE
 ALTER TABLE platform_tokens ADD COLUMN scopes TEXT;
 CREATE INDEX platform_tokens_by_organization ON platform_tokens (organization);
 CREATE INDEX platform_tokens_by_group ON platform_tokens (group_id);
+
+CREATE TABLE branches (
+  database TEXT PRIMARY KEY REFERENCES databases ON DELETE CASCADE,
+  parent TEXT NOT NULL,  -- the id of the database that it is a copy of, which may have been deleted since
+  parent_name TEXT NOT NULL,
+  moment REAL NOT NULL  -- when the parent had the content that was copied
+) STRICT;

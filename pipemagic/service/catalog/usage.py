@@ -7,8 +7,9 @@ loses those of the last seconds.
 from __future__ import annotations
 
 import logging
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -178,6 +179,8 @@ class UsageMeter:
 
     def __init__(self, usage: UsageTables, *, now: Callable[[], float], size: Callable[[str], int]) -> None:
         self.size = size
+        self.reclaim: Callable[[Sequence[str], int], int] = lambda *_: 0
+        """Frees bytes of some databases that their owners can do without: their backups. Returns how many."""
         self._usage, self._now = usage, now
         self._lock = threading.Lock()
         self._pending: PendingUsage = {}
@@ -246,6 +249,15 @@ class UsageMeter:
                     for key, counts in pending.items():
                         self._pending[key] = counts.plus(self._pending.get(key, Counts()))
 
+    def storage_left(self, slug: str) -> float:
+        """Measure the storage of an organization; return the bytes up to its quota, infinity without a quota."""
+        quota = self._usage.enforced_quotas(slug).storage_bytes
+        return quota - sum(map(self.size, self._databases(slug))) if quota else math.inf
+
+    def _databases(self, slug: str) -> list[str]:
+        rows = self._usage.store.rows("SELECT id FROM databases WHERE organization = ?", (slug,))
+        return [database for (database,) in rows]
+
     def _clear(self) -> None:
         self._allowances = {}  # no lock: the caller may hold that of the catalog, which is always taken last
 
@@ -267,9 +279,12 @@ class UsageMeter:
 
     def _measure(self, slug: str) -> None:
         """Measure the storage of an organization, unless it has no storage quota any more."""
-        if self._usage.enforced_quotas(slug).storage_bytes:
-            databases = self._usage.store.rows("SELECT id FROM databases WHERE organization = ?", (slug,))
-            self._storage[slug] = sum(self.size(database) for (database,) in databases)
+        if quota := self._usage.enforced_quotas(slug).storage_bytes:
+            databases = self._databases(slug)
+            used = sum(map(self.size, databases))
+            if used >= quota:
+                used -= self.reclaim(databases, used - quota + 1)
+            self._storage[slug] = used
         else:
             self._storage.pop(slug, None)
 

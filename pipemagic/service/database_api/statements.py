@@ -425,6 +425,7 @@ class Execution:
         self._runner.refuse_if_lost()  # the window may have ended while it waited
         if waiter.granted:
             stream.end_reading()  # no other stream can write while its snapshot exists
+            stream.database.before_write(stream.database)
             stream.connection.limit_size(self._limits.size_of(self._record.configuration.size_limit))
         else:
             stream.release_write_lock()

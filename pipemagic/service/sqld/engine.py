@@ -23,7 +23,7 @@ from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
 from pipemagic.service.catalog.usage import settings_block
 from pipemagic.service.database_api.endpoints import GreetingEndpoint
 from pipemagic.service.endpoint import Runtime
-from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
+from pipemagic.service.engine import Engine, EngineContext, InstanceStatus, Seed
 from pipemagic.service.executor import Waiter
 from pipemagic.service.locations import GeoLocation
 from pipemagic.service.request import ServiceRequest
@@ -216,7 +216,7 @@ class SqldEngine(Engine):
                 self._primary.wait(self._primary.submit(self._bring_up_to_date), down)
                 self._primary.check_up()
 
-    def seed(self, original: DatabaseRecord | None) -> AbstractContextManager[Callable[[str], None]]:  # noqa: ARG002
+    def seed(self, original: DatabaseRecord | None, moment: float | None = None) -> AbstractContextManager[Seed]:  # noqa: ARG002
         """Refuse a seed: the nodes accept no files."""
         raise Refused(
             400, '"seed" is not supported by this service: its libSQL servers take no files, so create the database '

@@ -170,9 +170,12 @@ class OpenDatabase:
         self.write_lock = WriteLock(clock)
         self.schema_changes = 0
         self.readers = Readers(clock)
+        self.before_write: Callable[[OpenDatabase], None] = lambda _: None
+        """Called each time that a stream gets the write lock, before it writes; must not raise."""
         self._frames = 0
         """Frames of the WAL after the last commit."""
-        self._committed_at = 0.0
+        self._committed_at = clock()
+        """When the last commit was, or when the database was opened."""
         self.moved_frames = 0
         """Frames of the WAL after the last commit if a checkpoint included all: the next commit may restart the WAL."""
         self.checkpointed: Fingerprint | None = None
@@ -220,15 +223,21 @@ class OpenDatabase:
 
     def _committed(self, connection: apsw.Connection, _name: str, frames: int) -> int:
         """Count a commit, record it for the replicas, keep the WAL short. The write lock is still held."""
+        self._committed_at = self.clock()  # before the index: who reads the new index must not read the old time
         index, observer = self._count(), self.observer
         if observer is not None:
             observer.record_commit(index, frames)
-        self.moved_frames, self._frames, self._committed_at = 0, frames, self.clock()
+        self.moved_frames, self._frames = 0, frames
         if frames >= CHECKPOINT_PAGES:
             self._checkpoint(connection, apsw.SQLITE_CHECKPOINT_PASSIVE)
         if frames >= CHECKPOINT_PAGES or self.readers.phase is not CheckpointPhase.OPEN:
             self.readers.record_checkpoint(self._wal_size(), complete=self.moved_frames > 0)
         return int(apsw.SQLITE_OK)
+
+    @property
+    def unchanged_for(self) -> float:
+        """The seconds since the last commit, or since the database was opened."""
+        return self.clock() - self._committed_at
 
     def _wal_size(self) -> int:
         return self._frames * (FRAME_HEADER + int(self._page_size))
@@ -349,14 +358,24 @@ def snapshot(source: apsw.Connection, path: Path, must_end: Callable[[], object]
     A read transaction makes the copy consistent; it blocks no writer of a database in WAL mode. ``must_end`` is called
     often; it may raise to end the copy.
     """
-    source.execute("BEGIN")
+    begin_snapshot(source)
     try:
-        source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # the transaction begins with the first read
-        with closing(apsw.Connection(str(path))) as target:
-            with target.backup("main", source, "main") as backup:
-                while not backup.done:
-                    must_end()
-                    backup.step(COPY_PAGES)
-            target.pragma("journal_mode", "delete")
+        copy_snapshot(source, path, must_end)
     finally:
         source.execute("ROLLBACK")
+
+
+def begin_snapshot(source: apsw.Connection) -> None:
+    """Begin a read transaction, for `copy_snapshot`."""
+    source.execute("BEGIN")
+    source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # the transaction begins with the first read
+
+
+def copy_snapshot(source: apsw.Connection, path: Path, must_end: Callable[[], object]) -> None:
+    """Copy what the transaction of a connection reads into a new file; see `snapshot`."""
+    with closing(apsw.Connection(str(path))) as target:
+        with target.backup("main", source, "main") as backup:
+            while not backup.done:
+                must_end()
+                backup.step(COPY_PAGES)
+        target.pragma("journal_mode", "delete")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pipemagic.config import sync_folder, write_private
@@ -48,6 +49,8 @@ class Databases:
         self._open: dict[str, OpenDatabase] = {}
         self.get = self._open.get
         """Return a database that is in use, by id, or None; does not block."""
+        self.before_write: Callable[[OpenDatabase], None] = lambda _: None
+        """The function of that name for each database that is opened."""
         self._locks: dict[str, threading.Lock] = {}
         """Locks by database, held while its file is opened (which may take long), moved into place or closed."""
         self._closed = False
@@ -89,6 +92,14 @@ class Databases:
                 self._move(record.id, file)
             except FileNotFoundError:
                 raise Refused(404, "the database was deleted") from None
+
+    @contextmanager
+    def existing(self, identifier: str) -> Iterator[None]:
+        """Keep the folder of a database from being deleted; raise `Refused` (404) if the database was deleted."""
+        with self._lock_of(identifier):
+            if self._catalog.database_by_id(identifier) is None:
+                raise Refused(404, "the database was deleted")
+            yield
 
     def discard(self, identifier: str) -> None:
         """Remove the folder of a creation that failed, unless the database exists."""
@@ -149,6 +160,7 @@ class Databases:
             primary=current.locations[0],
             unicode=self._unicode,
         )
+        database.before_write = self.before_write
         try:
             self._replicate(database, current)
             with self._lock:

@@ -101,7 +101,7 @@ class Transfers:
             del self._running[slot]
 
     @contextmanager
-    def _temporary_file(self, size: int) -> Iterator[Path]:
+    def temporary_file(self, size: int) -> Iterator[Path]:
         """Provide the path of a temporary file for about ``size`` bytes; raise `Refused` (507) if they do not fit."""
         with _storage_errors():
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ class Transfers:
             raise Refused(409, line, "NOT_AWAITED")
         self._meter.block(database).check(writes=True)
         self._check_size(database, size)
-        with self._one_at_a_time(grant), self._temporary_file(size) as path:
+        with self._one_at_a_time(grant), self.temporary_file(size) as path:
             file = path.open("xb", 0)  # without a buffer: closing it writes nothing that a full disk would not take
             try:
                 yield file
@@ -224,7 +224,7 @@ class Transfers:
         opened = self.databases.open(database)
         if opened.paused:
             raise Refused(503, f"the location {opened.code} is paused", "LOCATION_PAUSED")
-        with self._temporary_file(self.databases.size(database.id)) as path:
+        with self.temporary_file(self.databases.size(database.id)) as path:
             connection, outgrown = opened.take(), threading.Event()
             try:
                 with opened.reading(outgrown.set):
