@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from pipemagic.cli.groups import (
 from pipemagic.cli.shell import open_database, print_dump, shell
 from pipemagic.client import transfer
 from pipemagic.client.database import Database
-from pipemagic.errors import NotFound, ServerError, UnsupportedError
+from pipemagic.errors import NotFound, ParameterError, ServerError, UnsupportedError
 from pipemagic.frames.files import new_file
+from pipemagic.management_api.branches import describe_branch, local_time, parse_moment
 from pipemagic.management_api.client import Management
 from pipemagic.management_api.models import DatabaseInfo
 
@@ -37,6 +39,14 @@ db.add_command(shell)
 add_token_commands(db, "database")
 
 
+def moment(text: str) -> datetime:
+    """Convert a time that a person types."""
+    try:
+        return parse_moment(text)
+    except ParameterError as error:
+        raise click.BadParameter(f"{error.message}\nHint: {error.hint}") from None
+
+
 # -- import, export, dump
 
 
@@ -47,15 +57,24 @@ add_token_commands(db, "database")
     "--from-file", type=console.absolute_path, metavar="FILE", help="Copy a SQLite file, which may be in use."
 )
 @click.option("--from-dump", metavar="FILE", help="Run the SQL of a dump; - reads standard input.")
-@click.option("--from-db", metavar="NAME", help="Copy another database.")
+@click.option("--from-db", "--branch-of", "from_db", metavar="NAME", help="Copy another database.")
+@click.option(
+    "--timestamp", "--at", "at", type=moment, metavar="TIME",
+    help="Copy the database as it was at this time, such as \"2026-11-29 14:00\" (local time).",
+)  # fmt: skip
 @wait_option
-def create(api: Management, name: str, group: str | None, size_limit: str | None, wait: bool, **sources: Any) -> None:
+def create(
+    api: Management, name: str, group: str | None, size_limit: str | None, at: datetime | None, wait: bool,
+    **sources: Any,
+) -> None:  # fmt: skip
     """Create a database and print its name.
 
     If there is no group, `default` is created at the closest location.
     """
     from pipemagic.session import database_files
 
+    if at is not None and sources["from_db"] is None:
+        raise click.UsageError("--timestamp requires --from-db.")
     try:
         with source_file(sources["from_file"], sources["from_dump"]) as file, with_group_hint(api, group):
             if group is None:
@@ -64,12 +83,14 @@ def create(api: Management, name: str, group: str | None, size_limit: str | None
             if file is not None:
                 database_files.create_from_file(api, name, group, file, size_limit=size_limit, warn=console.print_note)
             else:
-                api.create_database(name, group, copy_of=sources["from_db"], size_limit=size_limit)
+                branch = api.create_database(name, group, copy_of=sources["from_db"], at=at, size_limit=size_limit)
+                if at is not None:
+                    console.print_note(describe_branch(branch, at))
     except ServerError as error:
         if '"seed"' in error.message:
             dump = sources["from_dump"] if sources["from_dump"] != "-" else None
             hint = database_files.without_upload(name, group, sources["from_file"], dump, sources["from_db"])
-            raise error.replace(hint=hint) from None
+            raise error.replace(hint="" if at else hint) from None
         raise
     if wait:
         wait_for_database(api, name)
@@ -143,35 +164,46 @@ def source_file(from_file: Path | None, from_dump: str | None) -> Iterator[Path 
 
 @api_command(db, "list", console.json_option)
 @click.option("-g", "--group", metavar="G", help="Only the databases of this group.")
-def list_databases(api: Management, group: str | None, as_json: bool) -> None:
+@click.option("--parent", metavar="NAME", help="Only the copies of this database.")
+def list_databases(api: Management, group: str | None, parent: str | None, as_json: bool) -> None:
     """List the databases."""
-    databases = api.databases(group)
+    databases = api.databases(group, parent=parent)
     if as_json:
         console.print_json(list(map(database_as_json, databases)))
         return
-    rows = [
+    headings = ["name", "group", "url", "locations", "status", "protected", "parent"]
+    rows: list[Sequence[str]] = [
         (database.name, database.group, libsql_url(database.url), ", ".join(database.locations), database.status,
-         "yes" if database.delete_protection else "no")
+         "yes" if database.delete_protection else "no", database.parent)
         for database in databases
     ]  # fmt: skip
-    console.print_table(["name", "group", "url", "locations", "status", "protected"], rows)
+    if not any(database.parent for database in databases):
+        headings, rows = headings[:-1], [row[:-1] for row in rows]
+    console.print_table(headings, rows)
 
 
-@api_command(db, "show", name_argument, exclusive=["url", "http_url", "instance_urls", "instance_url", "as_json"])
+@api_command(
+    db, "show", name_argument, exclusive=["url", "http_url", "instance_urls", "instance_url", "branches", "as_json"]
+)
 @click.option("--url", is_flag=True, help="Print only the libsql:// address.")
 @click.option("--http-url", is_flag=True, help="Print only the http(s):// address.")
 @click.option("--instance-urls", is_flag=True, help="Print only the addresses of the instances.")
 @click.option("--instance-url", metavar="CODE", help="Print only the address of the instance at a location.")
+@click.option("--branches", is_flag=True, help="Print only the names of its copies.")
 @console.json_option
 def show(
-    api: Management, name: str, url: bool, http_url: bool, instance_urls: bool, instance_url: str | None, as_json: bool
-) -> None:
+    api: Management, name: str, url: bool, http_url: bool, instance_urls: bool, instance_url: str | None,
+    branches: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Show the details of a database."""
     database = api.database(name)
     if url or http_url:
         console.print_line(libsql_url(database.url) if url else database.url)
     elif instance_urls or instance_url:
         print_instance_urls(api, name, instance_url)
+    elif branches:
+        for branch in api.databases(parent=name):
+            console.print_line(branch.name)
     else:
         print_database(api, database, as_json=as_json)
 
@@ -200,9 +232,10 @@ def print_database(api: Management, database: DatabaseInfo, *, as_json: bool) ->
         ]})  # fmt: skip
         return
     locations = ", ".join(database.locations)
+    fields = {"Parent": f"{database.parent}{branch_time(database)}"} if database.parent else {}
     console.print_fields(
         Name=database.name, URL=database.url, ID=database.id, Group=database.group, Locations=locations,
-        Status=database.status, Protected="yes" if database.delete_protection else "no",
+        Status=database.status, Protected="yes" if database.delete_protection else "no", **fields,
     )  # fmt: skip
     if instances:
         console.print_line()
@@ -211,13 +244,18 @@ def print_database(api: Management, database: DatabaseInfo, *, as_json: bool) ->
         ])  # fmt: skip
 
 
+def branch_time(database: DatabaseInfo) -> str:
+    """Return when the parent of a database had its content, '' if that is unknown."""
+    return "" if database.branched is None else f" ({local_time(database.branched)})"
+
+
 def database_as_json(database: DatabaseInfo) -> dict[str, Any]:
     """Return the JSON object of a database."""
     return {
         "name": database.name, "id": database.id, "group": database.group, "url": libsql_url(database.url),
         "http_url": database.url, "locations": list(database.locations), "block_reads": database.block_reads,
         "block_writes": database.block_writes, "archived": database.archived,
-        "delete_protection": database.delete_protection,
+        "delete_protection": database.delete_protection, "parent": database.parent or None,
     }  # fmt: skip
 
 

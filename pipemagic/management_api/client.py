@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, unquote
@@ -30,6 +31,7 @@ from pipemagic.errors import (
 )
 from pipemagic.hrana.faults import read_fault
 from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
+from pipemagic.management_api.branches import timestamp
 from pipemagic.management_api.models import (
     DEFAULT_GROUP,
     ApiToken,
@@ -463,10 +465,11 @@ class Management:
 
     # -- databases
 
-    def databases(self, group: str | None = None) -> list[DatabaseInfo]:
-        """List the databases, of one group or of all."""
+    def databases(self, group: str | None = None, *, parent: str | None = None) -> list[DatabaseInfo]:
+        """List the databases, of one group or of all, or those that are copies of the database ``parent``."""
+        filters = {"group": group, "parent": parent}
         # The hosted service sends no more than a page of an unknown size to a request without a limit.
-        params = {"limit": str(PAGE)} | ({"group": group} if group else {})
+        params = {"limit": str(PAGE)} | {name: value for name, value in filters.items() if value}
         responses = self._list(self._path("databases"), "databases", **params)
         return [DatabaseInfo.read_from(self.endpoint, item) for item in responses]
 
@@ -476,24 +479,28 @@ class Management:
         return DatabaseInfo.read_from(self.endpoint, wrapped(response, "database"), name=name)
 
     def create_database(
-        self, name: str, group: str | None = None, *, copy_of: str | None = None, awaits_upload: bool = False,
-        size_limit: str | None = None,
+        self, name: str, group: str | None = None, *, copy_of: str | None = None, at: datetime | None = None,
+        awaits_upload: bool = False, size_limit: str | None = None,
     ) -> DatabaseInfo:  # fmt: skip
         """Create a database in an existing group; see `default_group` for the default.
 
-        ``copy_of`` names a database whose current content it gets; with ``awaits_upload`` it cannot be used
-        until a file is uploaded (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``.
+        ``copy_of`` names a database to copy: as it is, or as it was ``at`` an earlier time (local time without an
+        offset), or at the last backup before; `DatabaseInfo.branched` says when. The embedded service has backups with
+        ``serve --backups N``; raise ServerError if there is none. With ``awaits_upload`` it cannot be used until a file
+        is uploaded (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``.
         """
         group = group or self.default_group().name
         body: dict[str, object] = {"name": name, "group": group}
         if copy_of is not None:
-            body["seed"] = {"type": "database", "name": copy_of}
+            body["seed"] = {"type": "database", "name": copy_of, **({} if at is None else {"timestamp": timestamp(at)})}
         elif awaits_upload:
             body["seed"] = {"type": "database_upload"}
         if size_limit is not None:
             body["size_limit"] = size_limit
         response = self._call("POST", self._path("databases"), body)
-        return DatabaseInfo.read_from(self.endpoint, wrapped(response, "database"), name=name, group=group)
+        return DatabaseInfo.read_from(
+            self.endpoint, wrapped(response, "database"), name=name, group=group, parent=copy_of or ""
+        )
 
     def delete_database(self, name: str) -> None:
         """Delete a database and everything in it."""

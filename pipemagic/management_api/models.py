@@ -207,7 +207,9 @@ class DatabaseInfo(Model, frozen=True, rename=_DATABASE_MEMBERS):
     """A database: ``url`` is its address, ``hostname`` its host name as sent by the server.
 
     ``created`` is in Unix seconds, None if the server does not report it. ``block_reads`` and ``block_writes`` are
-    settings: whether statements, or those that write, are refused. ``archived`` is that of its group.
+    settings: whether statements, or those that write, are refused. ``archived`` is that of its group. ``parent`` is the
+    name of the database that it is a copy of, '' if it is none, and ``branched`` when that had the content, in Unix
+    seconds, None if unknown.
     """
 
     noun = "database"
@@ -223,6 +225,8 @@ class DatabaseInfo(Model, frozen=True, rename=_DATABASE_MEMBERS):
     block_writes: bool = False
     archived: bool = False
     delete_protection: bool = False
+    parent: str = ""
+    branched: float | None = None
 
     @property
     def status(self) -> str:
@@ -232,12 +236,15 @@ class DatabaseInfo(Model, frozen=True, rename=_DATABASE_MEMBERS):
     @classmethod
     def read_from(cls, endpoint: Endpoint, item: Any, **given: Any) -> Self:
         """Convert a JSON object from this ``endpoint``. Only the embedded service sends when and where."""
-        database = cls.read(item, **given)
-        url = _address(database.hostname, database.url, endpoint, local=database.primary == "local")
+        database, parent = cls.read(item, **given), wrapped(item, "parent")
         return msgspec.structs.replace(
-            database, url=url, created=_timestamp(text_of(item, "created_at")),
+            database,
+            url=_address(database.hostname, database.url, endpoint, local=database.primary == "local"),
+            created=_timestamp(text_of(item, "created_at")),
             archived=database.archived or member(item, "sleeping") is True,  # its name until August 2024
-        )  # fmt: skip
+            parent=text_of(parent, "name") or text_of(parent, "Name") or database.parent,
+            branched=_timestamp(text_of(parent, "branched_at")),
+        )
 
 
 class Instance(Model, frozen=True, rename={"state": "status", "lag": "lag_seconds"}):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import AnswerTimeout, ConnectError, PipemagicError, TransactionLost
 from pipemagic.hrana.stream import Tx
+from pipemagic.management_api.branches import describe_branch
 from pipemagic.text import format_duration, list_names, plural
 
 if TYPE_CHECKING:
@@ -135,11 +137,15 @@ def remove_location(organization: Organization, group: str, code: str) -> str:
     return f"Group {left.name} is no longer in {code}{rest}."
 
 
-def describe_database(database: DatabaseInfo) -> str:
-    """Describe where a new database is; its group is '' if it existed and the service does not report the group."""
+def describe_database(database: DatabaseInfo, moment: datetime | None = None) -> str:
+    """Describe where a new database is, and what a branch contains, for which the state at a ``moment`` was wanted.
+
+    Its group is '' if it existed and the service does not report the group.
+    """
     if not database.group:
         return f"Database {database.name} already exists."
-    return f"Database {database.name} is in group {database.group}."
+    branch = describe_branch(database, moment)
+    return "\n".join(filter(None, [f"Database {database.name} is in group {database.group}.", branch]))
 
 
 def delete_group(session: Session, organization: Organization, name: str) -> str:

@@ -119,8 +119,8 @@ class Backups:
 
     def wait(self, identifier: str) -> None:
         """Wait until no backup of a database is being made."""
-        if (made := self._making.get(identifier)) is not None:
-            made.wait()
+        if (event := self._making.get(identifier)) is not None:
+            event.wait()
 
     # -- making backups
 
@@ -163,13 +163,13 @@ class Backups:
             raise
 
     def _last_change(self, database: OpenDatabase) -> int:
-        """Return when a database was changed last, or opened, in milliseconds of Unix time."""
+        """Return when a database was changed last, or later, in milliseconds of Unix time."""
         return math.ceil((self._now() - database.unchanged_for) * 1000)
 
     def _end(self, job: _Job) -> None:
         job.end()
-        if (made := self._making.pop(job.database.path.parent.name, None)) is not None:
-            made.set()
+        if (event := self._making.pop(job.database.path.parent.name, None)) is not None:
+            event.set()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -247,8 +247,8 @@ class Backups:
         self._meter.block(record).check(writes=False)
         database, wanted = self._databases.open(record), math.floor(moment * 1000)
         self.wait(record.id)  # a backup that is being made may be the one
-        index, changed = database.index, self._last_change(database)
-        if wanted >= changed:
+        index, last_change = database.index, self._last_change(database)
+        if wanted >= last_change:
             with self._transfers.copy(record, lambda: False) as copy:
                 if database.index == index:  # nothing was committed meanwhile
                     yield copy, moment
@@ -258,7 +258,7 @@ class Backups:
         exact = next((backup for backup in backups if backup.since <= wanted <= backup.until), None)
         backup = exact or next((backup for backup in reversed(backups) if backup.until <= wanted), None)
         if backup is None:
-            raise self._no_backup(record, moment, backups[0].since if backups else changed)
+            raise self._no_backup(record, moment, backups[0].since if backups else last_change)
         with self._transfers.temporary_file(file_size(backup.path)) as path:
             try:
                 shutil.copyfile(backup.path, path)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -267,7 +268,8 @@ class Organization:
 
     def create_database(
         self, name: str, group: str | None = None, *, if_not_exists: bool = False, file: Path | None = None,
-        dump: str | None = None, notify: Callable[[str], None] = lambda _: None,
+        dump: str | None = None, copy_of: str | None = None, at: datetime | None = None,
+        notify: Callable[[str], None] = lambda _: None,
     ) -> DatabaseInfo:  # fmt: skip
         """Create a database; with ``if_not_exists`` return an existing one unchanged.
 
@@ -275,7 +277,8 @@ class Organization:
         the closest location, and ``notify`` is called with a sentence that says so. SessionError if there are others.
 
         Its initial content is that of the SQLite ``file``, or the result of the SQL text in the file ``dump``, if
-        given. Raise TransferError if it is not a SQLite file, or a statement of the text fails.
+        given. Raise TransferError if it is not a SQLite file, or a statement of the text fails. Or it is that of the
+        database ``copy_of``, as it is or as it was ``at`` an earlier time; see `Management.create_database`.
         """
         existing = (lambda: self._api.database(name)) if if_not_exists else None
         fallback = self._remembered(DatabaseInfo(name, group or ""))
@@ -283,15 +286,18 @@ class Organization:
         def in_group() -> str:
             return group or self._default_group(name, notify)
 
-        if file is None and dump is None:
-            return self._create(lambda: self._api.create_database(name, in_group()), existing, fallback)
+        def create() -> DatabaseInfo:
+            return self._api.create_database(name, in_group(), copy_of=copy_of, at=at)
+
         try:
+            if file is None and dump is None:
+                return self._create(create, existing, fallback)
             with content_to_upload(file, dump) as copy:
                 return self._create(lambda: create_from_file(self._api, name, in_group(), copy), existing, fallback)
         except ServerError as error:
             if '"seed"' not in error.message:
                 raise
-            raise error.replace(hint=without_upload(name, group, file, dump)) from None
+            raise error.replace(hint="" if at else without_upload(name, group, file, dump, copy_of)) from None
 
     def group_option(self) -> str:
         """Return the option that `%pipedb create-database` requires, with a group that exists; often ''.

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from pipemagic.errors import AlreadyExists, UnsupportedError, UsageError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional
@@ -88,8 +90,14 @@ def databases(context: CommandContext) -> DataFrame:
     """
     listing = context.organization.databases()
     _warn_if_incomplete(listing.complete, "databases")
-    rows = ((database.name, database.group, database.status, database.delete_protection) for database in listing.items)
-    return frame_of(rows, "database", "group", "status", "protected")
+    columns = ["database", "group", "status", "protected", "parent"]
+    rows = [
+        (database.name, database.group, database.status, database.delete_protection, database.parent)
+        for database in listing.items
+    ]
+    if not any(database.parent for database in listing.items):
+        return frame_of((row[:-1] for row in rows), *columns[:-1])
+    return frame_of(rows, *columns)
 
 
 def _warn_if_incomplete(complete: bool, what: str) -> None:
@@ -119,6 +127,8 @@ def create_group(context: CommandContext) -> None:
     Option("--group", "the group; by default the only group, or a new group named default if there is none", "GROUP"),
     Option("--from-file", "copy this SQLite file, which may be in use", "FILE"),
     Option("--from-dump", "run the SQL in this file, such as a .dump of the sqlite3 shell", "FILE"),
+    Option("--branch-of", "copy this database", "DATABASE", completes="database"),
+    Option("--at", 'copy it as it was at this time, such as "2026-11-29 14:00" (local time)', "TIME"),
     IF_NOT_EXISTS,
 )
 def create_database(context: CommandContext) -> None:
@@ -128,25 +138,34 @@ def create_database(context: CommandContext) -> None:
     %pipedb create-database flights --group europe
     %pipedb create-database flights --group europe --from-file flights.db
     %pipedb create-database flights --group europe --from-dump flights.sql
+    %pipedb create-database before --branch-of flights --at "2026-11-29 14:00"
     """
     organization, args = context.organization, context.args
-    name, group, source = args["NAME"], args.get("--group"), args.one_of("--from-file", "--from-dump")
+    name, group, source = args["NAME"], args.get("--group"), args.one_of("--from-file", "--from-dump", "--branch-of")
     if_not_exists = args.on("--if-not-exists")
+    at = args.get("--at")
+    if at is not None and source != "--branch-of":
+        raise UsageError("--at requires --branch-of", hint="name the database to copy with --branch-of DATABASE")
     if source is None:
         database = organization.create_database(name, group, if_not_exists=if_not_exists, notify=say)
         say(outcomes.describe_database(database))
         return
-    path, existed = os.path.expanduser(args[source]), False
-    file, dump = (Path(path), None) if source == "--from-file" else (None, path)
+    moment, existed = None if at is None else parse_moment(at), False
+    path, original = Path(os.path.expanduser(args[source])), args.get("--branch-of")
+    file, dump = path if source == "--from-file" else None, str(path) if source == "--from-dump" else None
     try:
-        database = organization.create_database(name, group, file=file, dump=dump, notify=say)
+        database = organization.create_database(
+            name, group, file=file, dump=dump, copy_of=original, at=moment, notify=say
+        )
     except AlreadyExists:
         if not if_not_exists:
             raise
         database, existed = organization.create_database(name, group, if_not_exists=True), True
-    say(outcomes.describe_database(database))
     if existed:
-        say(f"The database already existed; {args[source]} was not loaded.")
+        say(outcomes.describe_database(replace(database, parent="")))
+        say(f"The database already existed; {args[source]} was not {'copied' if original else 'loaded'}.")
+    else:
+        say(outcomes.describe_database(database, moment))
 
 
 @GROUP.command(GROUP_NAME, Positional("CODE", "the location"), IF_NOT_EXISTS)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from pipemagic.client.names import longest
-from pipemagic.errors import ConnectError, NotFound, PipemagicError, SessionError, UnsupportedError
+from pipemagic.errors import ConnectError, NotFound, ParameterError, PipemagicError, SessionError, UnsupportedError
 from pipemagic.hrana.stream import Tx
+from pipemagic.management_api.branches import local_time, parse_moment
 from pipemagic.management_api.models import DEFAULT_GROUP
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import NO_RESPONSE, Panel
@@ -48,6 +49,8 @@ PAUSES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0)
 
 TIMEOUT = 10.0
 """Timeout in seconds of requests for tables."""
+
+MOMENT_NOTE = "such as 2026-11-29 14:00, local time; empty: as it is now"
 
 SUSPENDS = (
     "This ends all statements and open transactions on {}, for all users, and nothing runs on it until it is resumed. "
@@ -99,6 +102,10 @@ class DatabasesPanel(Panel):
         no_list = "This service does not list groups: enter a group name."
         self.group_name = Field("Group", ipywidgets.Text(), no_list)
         fields = [self.name, self.group, self.group_name]
+        self.source = Field("Branch of", Choice())
+        self.moment = Field("As it was at", ClearedText(), MOMENT_NOTE, _moment_problem)
+        self.source.on_choice(lambda _: self.changed())
+        fields += [self.source, self.moment]
         self.create = Form(self, "", fields, "Create database", self.create_database)
         self.current = Line(class_="pm-faint")
         self.created_name, self.created_url, self.created_note = Line(tag="strong"), CopyText(), Line()
@@ -159,6 +166,10 @@ class DatabasesPanel(Panel):
         self.group.set_options(sorted(names, key=lambda name: name != DEFAULT_GROUP))
         show(self.group, bool(state.groups))
         show(self.group_name, not state.groups)
+        others = sorted(database.name for database in state.databases)
+        self.source.set_options([("no database: it is empty", ""), *((name, name) for name in others)])
+        show(self.source, bool(others))
+        show(self.moment, bool(self.source.widget.value))
         current = state.session.current
         words = f"%%sql cells use {current}." if current else "%%sql cells have no connection."
         self.current.set_text(words if self.action.message else "")
@@ -286,16 +297,19 @@ class DatabasesPanel(Panel):
         name, group = self.name.text, (self.group.widget.value if self.state.groups else self.group_name.text) or ""
         if not group:
             raise SessionError("no group was given; every database belongs to a group")
-        organization = self.state.organization
+        organization, original = self.state.organization, self.source.widget.value or None
+        typed = self.moment.text if original else ""
+        moment = parse_moment(typed) if typed else None
 
         def apply(made: DatabaseInfo) -> str:
             if self.state.shows(organization):
                 self.created, self._created_was_listed = made, False
                 self.name.widget.clear(name)
-            return outcomes.describe_database(made)
+            return outcomes.describe_database(made, moment)
 
-        create = partial(organization.create_database, name, group)
-        self.run(f"Creating {name} ...", f"create-database {name} --group {word(group)}", create, apply)
+        create = partial(organization.create_database, name, group, copy_of=original, at=moment)
+        options = (f" --branch-of {word(original)}" if original else "") + (f" --at {word(typed)}" if typed else "")
+        self.run(f"Creating {name} ...", f"create-database {name} --group {word(group)}{options}", create, apply)
 
     def create_group(self) -> None:
         """Create the first group."""
@@ -433,7 +447,7 @@ class DatabaseDetails(ipywidgets.VBox):
         self.heading = Line(tag="h3")
         self.close_details = button("Close details", lambda: panel.choose(panel.chosen), kind="link")
         self.close_details.add_class("pm-cancel")
-        self.gone, self.url = Line(), CopyText(label="the URL")
+        self.gone, self.url, self.origin = Line(), CopyText(label="the URL"), Line(class_="pm-faint")
         columns = [{"title": title} for title in ("Group", "Size", "Created", "Connection", "Status")]
         self.facts = Table(on_connection, columns=columns, label="Details", stacks=True)
         self.browser = TableBrowser(panel.changed)
@@ -458,7 +472,7 @@ class DatabaseDetails(ipywidgets.VBox):
             self.delete_button, self.delete,
         )  # fmt: skip
         head = row(self.heading, self.close_details, class_="pm-head")
-        super().__init__([head, self.gone, self.url, self.facts, self.there])
+        super().__init__([head, self.gone, self.url, self.origin, self.facts, self.there])
         self.add_class("pm-box").add_class("pm-closable")  # by Escape
         self._shown = ""
 
@@ -479,6 +493,7 @@ class DatabaseDetails(ipywidgets.VBox):
         show(self.there, info is not None)
         self.gone.set_text("" if info or panel.busy else f"{name} was deleted elsewhere.")
         self.url.text = info.url if info else ""
+        self.origin.set_text(_origin(info) if info and info.parent else "")
         size, connections = panel.sizes.get(name), panel.state.connections(name)
         cell = panel.connection_cell(name) if info or connections else ""
         size_words = "" if size is None else format_size(size)
@@ -528,6 +543,20 @@ class DatabaseDetails(ipywidgets.VBox):
 def _query(database: Database, query: Callable[[Database], Any]) -> Any:
     with database as own:
         return query(own)
+
+
+def _moment_problem(text: str) -> str:
+    try:
+        parse_moment(text or "2026-01-01")
+    except ParameterError as error:
+        return error.message
+    return ""
+
+
+def _origin(branch: DatabaseInfo) -> str:
+    """Return of what a database is a branch."""
+    moment = "" if branch.branched is None else f" as it was at {local_time(branch.branched)}"
+    return f"It was created as a copy of {branch.parent}{moment}."
 
 
 def format_date(moment: float | None) -> str:

@@ -281,10 +281,10 @@ class UsageMeter:
         """Measure the storage of an organization, unless it has no storage quota any more."""
         if quota := self._usage.enforced_quotas(slug).storage_bytes:
             databases = self._databases(slug)
-            used = sum(map(self.size, databases))
-            if used >= quota:
-                used -= self.reclaim(databases, used - quota + 1)
-            self._storage[slug] = used
+            size = sum(map(self.size, databases))
+            if size >= quota:
+                size -= self.reclaim(databases, size - quota + 1)
+            self._storage[slug] = size
         else:
             self._storage.pop(slug, None)
 

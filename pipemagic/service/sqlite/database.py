@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 CHECKPOINT_PAGES = 1000
 IDLE = 1.0
 """Seconds without a commit after which a large WAL is truncated."""
+FILE_TIMES = 1.0
+"""Seconds by which the times of files may be too early: some file systems have whole seconds."""
 INDEX_BLOCK = 1000
 COPY_PAGES = 1000
 """Pages that are copied between two checks of whether the copy is still needed."""
@@ -42,6 +45,16 @@ def fingerprint(path: Path) -> Fingerprint:
     """Return the fingerprint of a file."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns
+
+
+def _age(path: Path) -> float:
+    """Return the seconds since a database's files were changed, also by copying them into place; 0 at least."""
+    changes: list[float] = []
+    for file in (path, path.with_name(path.name + "-wal")):
+        with suppress(FileNotFoundError):
+            status = file.stat()
+            changes += status.st_mtime, status.st_ctime
+    return max(0.0, time.time() - max(changes, default=math.inf) - FILE_TIMES)
 
 
 class Follower(Protocol):
@@ -174,8 +187,8 @@ class OpenDatabase:
         """Called each time that a stream gets the write lock, before it writes; must not raise."""
         self._frames = 0
         """Frames of the WAL after the last commit."""
-        self._committed_at = clock()
-        """When the last commit was, or when the database was opened."""
+        self._committed_at = clock() - _age(path)
+        """When the last commit was, or when the files were changed last before they were opened."""
         self.moved_frames = 0
         """Frames of the WAL after the last commit if a checkpoint included all: the next commit may restart the WAL."""
         self.checkpointed: Fingerprint | None = None
@@ -236,7 +249,7 @@ class OpenDatabase:
 
     @property
     def unchanged_for(self) -> float:
-        """The seconds since the last commit, or since the database was opened."""
+        """The seconds since the last commit, or less."""
         return self.clock() - self._committed_at
 
     def _wal_size(self) -> int:

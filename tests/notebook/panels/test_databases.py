@@ -196,3 +196,26 @@ def test_the_first_temporary_database_is_connected_as_temporary(page, session):
     session.connect()
     session.connect("main")
     assert sorted(session.connections) == ["main", "temporary"]
+
+
+def test_a_branch(page, session):
+    session.connect("main")
+    session.run("CREATE TABLE t (a)")
+    session.run("INSERT INTO t VALUES (1)")
+    panel = page("databases")
+    panel.choose("Branch of", "main")
+    panel.type("As it was at", "noon")
+    assert panel.error_of("As it was at") == "'noon' is not a time"
+    panel.type("As it was at", "")
+    panel.type("Database name", "copy")
+    panel.submit("Create database")
+    panel.wait("copy has the content of main as of 20")
+    assert "%pipedb create-database copy --group default --branch-of main" in panel.words
+    panel.click("Details of copy")
+    panel.wait("It was created as a copy of main as it was at 20")
+    panel.type("Database name", "old")
+    panel.type("As it was at", "2026-01-01 10:00")
+    panel.submit("Create database")
+    panel.wait("there is no backup of main from")
+    session.connect("copy")
+    assert session.run("SELECT a FROM t")["a"].tolist() == [1]
