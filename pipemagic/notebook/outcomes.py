@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pipemagic.errors import AnswerTimeout, ConnectError, PipemagicError, TransactionLost
 from pipemagic.hrana.stream import Tx
-from pipemagic.management_api.branches import describe_branch
 from pipemagic.text import format_duration, list_names, plural
 
 if TYPE_CHECKING:
@@ -144,6 +143,8 @@ def describe_database(database: DatabaseInfo, moment: datetime | None = None) ->
     """
     if not database.group:
         return f"Database {database.name} already exists."
+    from pipemagic.management_api.branches import describe_branch
+
     branch = describe_branch(database, moment)
     return "\n".join(filter(None, [f"Database {database.name} is in group {database.group}.", branch]))
 

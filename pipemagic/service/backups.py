@@ -245,18 +245,18 @@ class Backups:
         if moment > self._now():
             raise Refused(400, f"seed.timestamp {format_moment(moment)} is in the future")
         self._meter.block(record).check(writes=False)
-        database, wanted = self._databases.open(record), math.floor(moment * 1000)
+        database, target = self._databases.open(record), math.floor(moment * 1000)
         self.wait(record.id)  # a backup that is being made may be the one
         index, last_change = database.index, self._last_change(database)
-        if wanted >= last_change:
+        if target >= last_change:
             with self._transfers.copy(record, lambda: False) as copy:
                 if database.index == index:  # nothing was committed meanwhile
                     yield copy, moment
                     return
             self.wait(record.id)
         backups = self.of(record.id)
-        exact = next((backup for backup in backups if backup.since <= wanted <= backup.until), None)
-        backup = exact or next((backup for backup in reversed(backups) if backup.until <= wanted), None)
+        exact = next((backup for backup in backups if backup.since <= target <= backup.until), None)
+        backup = exact or next((backup for backup in reversed(backups) if backup.until <= target), None)
         if backup is None:
             raise self._no_backup(record, moment, backups[0].since if backups else last_change)
         with self._transfers.temporary_file(file_size(backup.path)) as path:

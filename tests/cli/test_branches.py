@@ -39,7 +39,7 @@ def test_a_branch_from_a_backup(run, own_folder):
         assert [line.split()[-1] for line in run("db", "list")[1].splitlines()] == [
             "PARENT",
             "flights",
-            "ok",
+            "no",
             "flights",
         ]
         assert run("db", "list", "--parent", "old") == (0, run("db", "list", "--parent", "copy")[1], "")

@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from pipemagic.errors import AlreadyExists, UnsupportedError, UsageError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional
@@ -140,6 +138,10 @@ def create_database(context: CommandContext) -> None:
     %pipedb create-database flights --group europe --from-dump flights.sql
     %pipedb create-database before --branch-of flights --at "2026-11-29 14:00"
     """
+    from msgspec.structs import replace
+
+    from pipemagic.management_api.branches import parse_moment
+
     organization, args = context.organization, context.args
     name, group, source = args["NAME"], args.get("--group"), args.one_of("--from-file", "--from-dump", "--branch-of")
     if_not_exists = args.on("--if-not-exists")
