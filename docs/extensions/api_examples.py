@@ -43,12 +43,6 @@ CALLS: list[tuple[str, str, str, Any]] = [
     ("ada", "GET", "/v1/current-user", None),
     ("ada", "GET", "/v1/auth/validate", None),
     ("ada", "GET", "/v1/auth/api-tokens/validate", None),
-    ("ada", "POST", "/v1/auth/api-tokens/ci", {}),
-    ("ada", "POST", "/v2/auth/api-tokens/ci2", {}),
-    ("ada", "GET", "/v1/auth/api-tokens", None),
-    ("ada", "GET", "/v2/auth/api-tokens", None),
-    ("ada", "DELETE", "/v1/auth/api-tokens/ci", None),
-    ("ada", "DELETE", "/v2/auth/api-tokens/ci2", None),
     ("ada", "POST", "/v1/organizations", {"name": "Acme"}),
     ("ada", "GET", "/v1/organizations", None),
     ("ada", "GET", "/v2/organizations", None),
@@ -66,6 +60,20 @@ CALLS: list[tuple[str, str, str, Any]] = [
     ("ada", "GET", "/v1/locations/ams", None),
     ("", "GET", "/v1/closest", None),
     ("ada", "POST", f"{ACME}/groups", {"name": "edge", "location": "ams"}),
+    ("ada", "POST", "/v2/auth/api-tokens/deploy", {"organization": "acme"}),
+    (
+        "ada",
+        "POST",
+        "/v1/auth/api-tokens/ci",
+        {"organization": "acme", "group": "edge", "scopes": ["db:create", "read"]},
+    ),
+    ("ada", "GET", "/v1/auth/api-tokens", None),
+    ("ada", "GET", "/v2/auth/api-tokens", None),
+    ("ada", "GET", f"{ACME}/api-tokens", None),
+    ("ada", "DELETE", f"{ACME}/api-tokens/{{id}}", None),
+    ("ada", "DELETE", "/v2/auth/api-tokens/deploy", None),
+    ("ada", "POST", "/v2/auth/api-tokens/deploy", {"organization": "acme"}),
+    ("ada", "DELETE", "/v1/auth/api-tokens/deploy", None),
     ("ada", "POST", f"{EDGE}/locations/lhr", None),
     ("ada", "GET", f"{EDGE}/locations/lhr/wait", None),
     ("ada", "POST", f"{EDGE}/locations/lhr/pause", None),
@@ -150,15 +158,18 @@ async def _run(service: Service) -> list[tuple[str, str, Example]]:
 
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app=with_state))
     operator = service.catalog.accounts.find("local") or service.catalog.open_account("local")
-    tokens = {"operator": service.tokens.issue_platform(operator, "docs")[1]}
+    tokens, token_id = {"operator": service.tokens.issue_platform(operator, "docs")[1]}, ""
     for sender, method, path, body in CALLS:
         host = "flights-acme.localhost" if sender == "flights" else "127.0.0.1"
         headers = {"Authorization": f"Bearer {tokens[sender]}"} if sender else {}
+        path = path.replace("{id}", token_id)
         response = await client.request(method, f"http://{host}:8080{path}", json=body, headers=headers)
         if response.status_code != 200:
             raise RuntimeError(f"{method} {path}: {response.status_code} {response.text}")
         if path == "/v1/auth/login":
             tokens["ada"] = response.json()["token"]
+        if path.startswith("/v1/auth/api-tokens/ci"):
+            token_id = response.json()["id"]
         if path.startswith(f"{FLIGHTS}/auth/tokens"):
             tokens["flights"] = response.json()["jwt"]
         is_json = response.headers.get("content-type") == "application/json"
@@ -184,7 +195,7 @@ def _shortened(value: Any, key: str = "") -> Any:
         return {name: _shortened(item, name) for name, item in items}
     if isinstance(value, list):
         return [_shortened(item) for item in value[: LIST if key == "closest" else None]]
-    if isinstance(value, str) and (key == "baton" or value.startswith(("eyJ", "pml_"))):
+    if isinstance(value, str) and (key == "baton" or value.startswith(("eyJ", "pml_", "pmp_"))):
         return "…"
     return value
 

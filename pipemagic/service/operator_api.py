@@ -98,7 +98,8 @@ class OperatorEndpoint:
         await response(scope, receive, send)
 
     def _check_and_respond(self, authorization: str | None) -> Response:
-        if not self._tokens.credential(authorization).account.operator:
+        credential = self._tokens.credential(authorization)
+        if not credential.account.operator or credential.limits is not None:
             raise Refused(403, "this is for the operator of the service", "FORBIDDEN")
         return self._respond()
 

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from pipemagic.service.api import accounts, databases, groups, organizations, tokens, usage  # noqa: F401 - operations
-from pipemagic.service.api.operations import OPERATIONS, ORG, ApiRequest, Operation, ServiceParts, parse_body
+from pipemagic.service.api.operations import OPERATIONS, ORG, ApiRequest, Operation, Reach, ServiceParts, parse_body
+from pipemagic.service.catalog.catalog import unknown_database
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.endpoint import SMALL_BODY, Endpoint, Runtime
 from pipemagic.service.executor import Steps, Tenant
@@ -28,7 +29,8 @@ MANAGEMENT: Tenant = "management"
 def routes(runtime: Runtime, parts: ServiceParts) -> list[BaseRoute]:
     """Return the routes of the management API, for the service's own address.
 
-    A path without an organization is in the personal one: the public command-line tool omits it if none is selected.
+    A path without an organization is in that of the token if it has one, otherwise in the personal one: the public
+    command-line tool omits it if none is selected.
     """
     methods: dict[str, dict[str, Operation]] = defaultdict(dict)
     for operation in OPERATIONS:
@@ -84,7 +86,8 @@ def _authorize(request: ApiRequest, operation: Operation) -> None:
     if "{org}" in operation.path:
         organizations = request.catalog.organizations
         if "org" not in request.params:
-            request.params["org"] = organizations.of(request.account)[0].slug
+            own = request.limits.organization if request.limits else organizations.of(request.account)[0].slug
+            request.params["org"] = own
         role = organizations.role(request["org"], request.account)
         if role is None and operation.for_operator and request.account.operator:
             organizations.get(request["org"])  # 404 if there is none
@@ -96,3 +99,32 @@ def _authorize(request: ApiRequest, operation: Operation) -> None:
                 403, f"your role in {request['org']} is {role.label}; this requires the role {operation.needs.label}"
             )
         request.role = role
+    _check_limits(request, operation)
+
+
+def _check_limits(request: ApiRequest, operation: Operation) -> None:
+    """Raise `Refused` if the limits of the token exclude the operation, or what its path names.
+
+    For a group's token, other groups and their databases do not exist.
+    """
+    limits = request.limits
+    if limits is None:
+        return
+    slug = request.params.get("org", limits.organization)
+    if slug != limits.organization or operation.reach is Reach.ACCOUNT:
+        what = f"the organization {slug}" if slug != limits.organization else "a token without limits"
+        raise Refused(403, f"the token is limited to the organization {limits.organization}; this requires {what}")
+    if limits.group_id is None:
+        return
+    if operation.reach is Reach.ORGANIZATION:
+        raise Refused(
+            403, f"the token is limited to the group {limits.group}; this requires a token of the organization"
+        )
+    if operation.scope and operation.scope not in limits.scopes:
+        raise Refused(403, f"the token does not have the scope {operation.scope}, which this requires")
+    name = request.params.get("group")
+    if name is not None and request.catalog.group(slug, name).id != limits.group_id:
+        raise Refused(404, "group not found")
+    name = request.params.get("db")
+    if name is not None and request.catalog.database(slug, name).group_id != limits.group_id:
+        raise unknown_database(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipemagic.service.api.operations import ApiRequest, Body, Operation
+from pipemagic.service.api.operations import ApiRequest, Body, Operation, Reach
 from pipemagic.service.catalog.accounts import AccountRecord
 from pipemagic.service.executor import Steps
 from pipemagic.service.responses import Refused
@@ -69,8 +69,8 @@ def create_user(request: ApiRequest, body: Credentials) -> Steps[dict[str, Any]]
     return {"user": account_json(account)}
 
 
-@Operation("GET", "/v1/user")
-@Operation("GET", "/v1/current-user")
+@Operation("GET", "/v1/user", outside=Reach.GROUP)
+@Operation("GET", "/v1/current-user", outside=Reach.GROUP)
 def get_user(request: ApiRequest) -> Any:
     """Return the account."""
     return {"user": account_json(request.account)}

@@ -21,6 +21,7 @@ from pipemagic.service.api.operations import (
     parse_time,
     size_in_bytes,
 )
+from pipemagic.service.catalog.catalog import unknown_database
 from pipemagic.service.catalog.records import DatabaseRecord, Parent, format_moment
 from pipemagic.service.engine import Seed
 from pipemagic.service.hosting import proxied_url
@@ -85,7 +86,7 @@ def list_databases(request: ApiRequest) -> Any:
     if parent := query.get("parent"):
         records = [record for record in records if record.parent and parent in (record.parent.id, record.parent.name)]
     cursor, limit = query.get("cursor") or "", number_in_query(request, "limit", len(records) + 1)
-    records = [record for record in records if record.name > cursor]
+    records = [record for record in records if record.name > cursor and request.reaches(record.group_id)]
     following = records[limit - 1].name if len(records) > limit else None
     databases = [database_json(request, record) for record in records[:limit]]
     return {"databases": databases, **({"pagination": {"next": following}} if query.get("limit") else {})}
@@ -120,12 +121,11 @@ def create_database(request: ApiRequest, body: NewDatabase) -> Any:
 
 def _group_name(request: ApiRequest, body: NewDatabase) -> str:
     """Return the name of a new database's group; newer clients may send its id."""
-    if body.group is not None:
-        return body.group
-    if body.group_id is None:
+    if body.group is None and body.group_id is None:
         raise Refused(400, '"group" is missing')
     for group in request.catalog.groups(request["org"]):
-        if group.id == body.group_id:
+        is_named = group.name == body.group if body.group is not None else group.id == body.group_id
+        if is_named and request.reaches(group.id):
             return group.name
     raise Refused(400, "group not found")
 
@@ -155,7 +155,10 @@ def _original(request: ApiRequest, source: SeedSource | None) -> tuple[DatabaseR
     if not name:
         raise Refused(400, '"seed.name" must name the database to copy')
     moment = parse_time(source.timestamp, "seed.timestamp") if source.timestamp else None
-    return request.catalog.database(request["org"], name), moment
+    original = request.catalog.database(request["org"], name)
+    if not request.reaches(original.group_id):
+        raise unknown_database(name)
+    return original, moment
 
 
 @Operation("DELETE", DATABASE)

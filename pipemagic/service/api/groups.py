@@ -80,7 +80,8 @@ def get_closest_location(request: ApiRequest) -> Any:
 @Operation("GET", GROUPS)
 def list_groups(request: ApiRequest) -> Any:
     """List the groups of an organization."""
-    return {"groups": [group_json(request, record) for record in request.catalog.groups(request["org"])]}
+    groups = request.catalog.groups(request["org"])
+    return {"groups": [group_json(request, record) for record in groups if request.reaches(record.id)]}
 
 
 @Operation("GET", GROUP)

@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import IntEnum
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import msgspec
 
+from pipemagic.scopes import required_scope
 from pipemagic.service.auth.logins import Logins, network_of
 from pipemagic.service.auth.tokens import TokenAuthority
-from pipemagic.service.catalog.accounts import AccountRecord, Credential
+from pipemagic.service.catalog.accounts import AccountRecord, Credential, TokenLimits
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.catalog.records import DatabaseRecord, utc
@@ -57,6 +59,15 @@ class ApiRequest:
         return self.credential.account
 
     @property
+    def limits(self) -> TokenLimits | None:
+        """The limits of the sender's token."""
+        return None if self.credential is None else self.credential.limits
+
+    def reaches(self, group_id: str) -> bool:
+        """Return True unless the sender's token is limited to another group."""
+        return self.limits is None or self.limits.group_id in (None, group_id)
+
+    @property
     def catalog(self) -> Catalog:
         """The catalog."""
         return self.parts.catalog
@@ -81,6 +92,19 @@ class ApiRequest:
 
     def __getitem__(self, param: str) -> str:
         return self.params[param]
+
+
+class Reach(IntEnum):
+    """What a platform token can be limited to. Each includes those before it."""
+
+    GROUP = 1
+    ORGANIZATION = 2
+    ACCOUNT = 3
+
+    @classmethod
+    def of(cls, limits: TokenLimits | None) -> Reach:
+        """Return the reach of a token."""
+        return cls.ACCOUNT if limits is None else cls.ORGANIZATION if limits.group_id is None else cls.GROUP
 
 
 class Body(msgspec.Struct):
@@ -121,7 +145,7 @@ def parse_body(kind: type[_Body], body: bytes) -> _Body:
     # The public command-line tool sends `Name`. Where both are present, the lower-case one is the last and wins.
     fields = {name.lower(): value[name] for name in sorted(value)}
     for name in kind.unsupported:
-        if fields.get(name) and fields[name] != _DEFAULTS.get(name):
+        if _has_content(fields.get(name)) and fields[name] != _DEFAULTS.get(name):
             reason = _UNSUPPORTED.get(name, "")
             raise Refused(400, f'"{name}" is not supported by this service' + (f": {reason}" if reason else ""))
     try:
@@ -139,13 +163,18 @@ def number_in_query(request: ApiRequest, name: str, default: int) -> int:
     return int(value)
 
 
+def _has_content(value: Any) -> bool:
+    """Return False for null, false, 0 and what is empty, as objects of empty lists, which published clients send."""
+    return any(map(_has_content, value.values())) if isinstance(value, dict) else bool(value)
+
+
 def size_in_bytes(size: int | str | None) -> int | None:
     """Convert a `Size` to bytes."""
     return parse_size(size) if isinstance(size, str) else size
 
 
 _DEFAULTS = {"image": "latest", "version": "latest"}
-"""The values of unsupported fields that mean the same as a missing field; so do false, and empty values."""
+"""The values of unsupported fields that mean the same as a missing field; so do false, and empty values, also inside of objects."""
 
 _UNSUPPORTED = {
     "remote_encryption": "it does not encrypt databases",
@@ -155,12 +184,14 @@ _UNSUPPORTED = {
     "extensions": "all its databases have the same functions",
     "allowed_ips": "it accepts every address",
     "allowed_aws_vpc_ids": "it is not in AWS",
+    "permissions": "a token has the rights that authorization names",
+    "fine_grained_permissions": "a token has the rights that authorization names",
 }
 """Why fields are unsupported."""
 
 _REQUIREMENTS = {
     "str": "must be a string", "bool": "must be true or false", "int": "must be a non-negative integer",
-    "object": "must be an object", "matching": "must be a size, such as 10000, 256mb or 1gb",
+    "object": "must be an object", "array": "must be a list", "matching": "must be a size, such as 10000, 256mb or 1gb",
 }  # fmt: skip
 
 
@@ -195,6 +226,8 @@ class Operation:
     """What only the operator of the service may do; empty if all accounts may use the operation."""
     for_operator: bool = False
     """True if the operator of the service may use it in every organization, as a member: to suspend a database."""
+    outside: Reach = Reach.ACCOUNT
+    """The reach that a token needs for a path without an organization."""
     query: Mapping[str, Any] = field(default_factory=dict)
     """JSON schemas of the query parameters, for OpenAPI."""
     function: Callable[..., Any] = field(init=False)
@@ -204,6 +237,16 @@ class Operation:
     def needs(self) -> Role:
         """The role that is required."""
         return self.role or (Role.VIEWER if self.method == "GET" else Role.MEMBER)
+
+    @property
+    def scope(self) -> str:
+        """The scope that a group's token needs; '' if no scope suffices, or none is needed."""
+        return required_scope(self.method, self.path)
+
+    @property
+    def reach(self) -> Reach:
+        """The reach that a token needs."""
+        return Reach.GROUP if self.scope else Reach.ORGANIZATION if "{org}" in self.path else self.outside
 
     def __call__(self, function: _Function) -> _Function:
         """Register the function."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from pipemagic.service.api.operations import ORG, ApiRequest, Body, Operation
+from pipemagic.service.api.operations import ORG, ApiRequest, Body, Operation, Reach
 from pipemagic.service.catalog.names import check_slug, slug_of
 from pipemagic.service.catalog.organizations import MemberRecord, OrganizationRecord, Role
 from pipemagic.service.responses import Refused
@@ -55,11 +55,13 @@ class ChangedRole(Body):
     role: RoleName
 
 
-@Operation("GET", "/v1/organizations")
-@Operation("GET", "/v2/organizations")
+@Operation("GET", "/v1/organizations", outside=Reach.ORGANIZATION)
+@Operation("GET", "/v2/organizations", outside=Reach.ORGANIZATION)
 def list_organizations(request: ApiRequest) -> Any:
-    """List the organizations of the account, the personal one first."""
+    """List the organizations of the account, the personal one first, or only the one that the token is limited to."""
     records = request.catalog.organizations.of(request.account)
+    if request.limits is not None:
+        records = [record for record in records if record.slug == request.limits.organization]
     return {"organizations": [organization_json(request, record) for record in records]}
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+
+from pipemagic.scopes import PRESETS, SCOPES, expand
 from pipemagic.service.api.databases import DATABASE
 from pipemagic.service.api.groups import GROUP
-from pipemagic.service.api.operations import ApiRequest, Body, Operation
+from pipemagic.service.api.operations import ORG, ApiRequest, Body, Operation, Reach
 from pipemagic.service.auth.tokens import FIRST_TOKEN, parse_expiration
+from pipemagic.service.catalog.accounts import PlatformToken, TokenLimits
 from pipemagic.service.catalog.names import check_name
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.catalog.records import utc
@@ -16,24 +20,33 @@ from pipemagic.service.responses import Refused
 
 log = logging.getLogger(__name__)
 
+API_TOKENS = "/v1/auth/api-tokens"
+API_TOKEN = f"{API_TOKENS}/{{name}}"
+
 QUERY = {
     "expiration": {"type": "string", "examples": ["never", "2w1d30m"]},
     "authorization": {"type": "string", "enum": ["full-access", "read-only"]},
 }
 
 
+ScopeName = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [*SCOPES, *PRESETS]})]
+
+
 class DatabaseTokenOptions(Body):
-    """No options: tokens with fewer rights than the query names are not supported."""
+    """No options: a token has the rights that the query names, so permissions other than none are refused."""
 
     optional = True
-    unsupported = ("fine_grained_permissions",)
+    unsupported = ("permissions", "fine_grained_permissions")
 
 
 class PlatformTokenOptions(Body):
-    """No options: tokens for one organization or group, or with fewer rights, are not supported."""
+    """The limits of a new token: an organization, or a group of it and scopes, which may be presets."""
 
     optional = True
-    unsupported = ("organization", "group", "scopes")
+
+    organization: str | None = None
+    group: str | None = None
+    scopes: list[ScopeName] | None = None
 
 
 @Operation("POST", f"{DATABASE}/auth/tokens", role=Role.VIEWER, query=QUERY)
@@ -84,8 +97,8 @@ def rotate_group_tokens(request: ApiRequest) -> Any:
     return {}
 
 
-@Operation("GET", "/v1/auth/validate")
-@Operation("GET", "/v1/auth/api-tokens/validate")  # of the published JavaScript client
+@Operation("GET", "/v1/auth/validate", outside=Reach.GROUP)
+@Operation("GET", "/v1/auth/api-tokens/validate", outside=Reach.GROUP)  # of the published JavaScript client
 def validate_token(request: ApiRequest) -> Any:
     """Return when the token of the request expires; platform tokens do not."""
     assert request.credential is not None
@@ -93,36 +106,118 @@ def validate_token(request: ApiRequest) -> Any:
     return {"exp": -1 if expires is None else int(expires)}
 
 
-@Operation("GET", "/v1/auth/api-tokens")
-@Operation("GET", "/v2/auth/api-tokens")
+@Operation("GET", API_TOKENS, outside=Reach.ORGANIZATION)
+@Operation("GET", "/v2/auth/api-tokens", outside=Reach.ORGANIZATION)
 def list_tokens(request: ApiRequest) -> Any:
-    """List the account's platform tokens, without their values."""
-    return {"tokens": [
-        {"name": token.name, "id": token.id, "created_at": utc(token.created).date().isoformat()}
-        for token in request.catalog.accounts.tokens(request.account)
-    ]}  # fmt: skip
+    """List the account's platform tokens, without their values; with a token of an organization, those of it."""
+    return {"tokens": [_token_json(token) for token in _own_tokens(request)]}
 
 
-@Operation("POST", "/v1/auth/api-tokens/{name}")
-def create_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:  # noqa: ARG001
-    """Create a platform token; no later response contains its value."""
+@Operation("POST", API_TOKEN, outside=Reach.ORGANIZATION)
+def create_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:
+    """Create a platform token; no later response contains its value.
+
+    A token with an `organization` is limited to it; one with a `group` and `scopes` to that group, which requires the
+    role admin. Without limits it is valid for everything that the account may do.
+    """
     check_name("token", request["name"], "")
-    record, token = request.parts.tokens.issue_platform(request.account, request["name"])
-    return {"name": record.name, "id": record.id, "token": token}
+    limits = _limits(request, body)
+    record, token = request.parts.tokens.issue_platform(request.account, request["name"], limits)
+    log.info("platform token %s created by %s", record.name, request.account.username)
+    return {**_token_json(record), "token": token}
 
 
-@Operation("POST", "/v2/auth/api-tokens/{name}")
+@Operation("POST", "/v2/auth/api-tokens/{name}", outside=Reach.ORGANIZATION)
 def create_wrapped_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:
     """Create a platform token, for clients of version 2."""
     token = create_token(request, body)
     return {"token": {"name": token["name"], "id": token["id"], "value": token["token"]}}
 
 
-@Operation("DELETE", "/v1/auth/api-tokens/{name}")
-@Operation("DELETE", "/v2/auth/api-tokens/{name}")
+@Operation("DELETE", API_TOKEN, outside=Reach.ORGANIZATION)
+@Operation("DELETE", "/v2/auth/api-tokens/{name}", outside=Reach.ORGANIZATION)
 def revoke_token(request: ApiRequest) -> Any:
     """Revoke a platform token."""
     if request["name"] == FIRST_TOKEN:
         raise Refused(400, f"{FIRST_TOKEN} is the token in the data folder: delete its file and start again")
-    request.catalog.accounts.remove_token(request.account, request["name"])
-    return {"token": request["name"]}
+    for token in _own_tokens(request):
+        if token.name == request["name"]:
+            request.catalog.accounts.remove_token(token.id)
+            return {"token": token.name}
+    raise Refused(404, "token not found")
+
+
+@Operation("GET", f"{ORG}/api-tokens")
+def list_organization_tokens(request: ApiRequest) -> Any:
+    """List the platform tokens that are limited to the organization or a group of it.
+
+    Admins and owners get those of all members, with their owners; others get their own.
+    """
+    tokens = _organization_tokens(request)
+    owners = [{"owner": {"username": token.username, "email": ""}} for token in tokens]
+    shown = owners if request.role >= Role.ADMIN else [{}] * len(tokens)
+    return {"tokens": [{**_token_json(token), **owner} for token, owner in zip(tokens, shown, strict=True)]}
+
+
+@Operation("DELETE", f"{ORG}/api-tokens/{{token}}", role=Role.VIEWER)
+def revoke_organization_token(request: ApiRequest) -> Any:
+    """Revoke a platform token of the organization, by its id; only admins and owners can revoke those of others."""
+    for token in _organization_tokens(request):
+        if token.id == request["token"]:
+            request.catalog.accounts.remove_token(token.id)
+            log.info("platform token %s of %s revoked by %s", token.name, token.username, request.account.username)
+            return {"token": token.id}
+    raise Refused(404, "token not found")
+
+
+def _own_tokens(request: ApiRequest) -> list[PlatformToken]:
+    """Return the account's tokens, as far as the token of the request reaches."""
+    organization = None if request.limits is None else request.limits.organization
+    return request.catalog.accounts.tokens(request.account, organization=organization)
+
+
+def _organization_tokens(request: ApiRequest) -> list[PlatformToken]:
+    """Return the tokens that are limited to the organization of the path, as far as the role allows."""
+    account = None if request.role >= Role.ADMIN else request.account
+    return request.catalog.accounts.tokens(account, organization=request["org"])
+
+
+def _limits(request: ApiRequest, body: PlatformTokenOptions) -> TokenLimits | None:
+    """Return the limits of a new token, which cannot exceed those of the sender's.
+
+    Raise `Refused`: 400 for invalid limits, 403 or 404 for those that the sender may not set.
+    """
+    own, slug = request.limits, body.organization or None
+    if slug is None and (body.group or body.scopes):
+        raise Refused(400, "a token with a group or scopes requires an organization")
+    if own is not None and slug != own.organization:
+        raise Refused(403, f"the token is limited to the organization {own.organization}, so new ones must be, too")
+    if slug is None:
+        return None
+    role = request.catalog.organizations.role(slug, request.account)
+    if role is None:
+        raise Refused(404, "organization not found")
+    if not body.group:
+        if body.scopes:
+            raise Refused(400, "scopes require a group: a token of an organization has all rights of the account in it")
+        return TokenLimits(slug)
+    if not body.scopes:
+        raise Refused(400, "a token for a group requires scopes")
+    try:
+        scopes = expand(body.scopes)
+    except ValueError as error:
+        raise Refused(400, str(error)) from None
+    if role < Role.ADMIN:
+        raise Refused(403, f"your role in {slug} is {role.label}; a token for a group requires the role admin")
+    group = request.catalog.group(slug, body.group)
+    return TokenLimits(slug, group.id, group.name, scopes)
+
+
+def _token_json(token: PlatformToken) -> dict[str, Any]:
+    """Return a platform token as JSON; members for limits that it does not have are missing."""
+    limits = token.limits
+    bound = {"organization": limits.organization, "group": limits.group, "scopes": limits.scopes} if limits else {}
+    return {
+        "name": token.name, "id": token.id, "created_at": utc(token.created).date().isoformat(),
+        **{name: value for name, value in bound.items() if value},
+    }  # fmt: skip

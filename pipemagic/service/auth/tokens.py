@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pipemagic.config import write_private
 from pipemagic.errors import ServiceError
 from pipemagic.service.auth import jwt
-from pipemagic.service.catalog.accounts import AccountRecord, Credential, PlatformToken
+from pipemagic.service.catalog.accounts import AccountRecord, Credential, PlatformToken, TokenLimits
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
 from pipemagic.service.files import KEY_FILE, PLATFORM_TOKEN_FILE
@@ -137,10 +137,12 @@ class TokenAuthority:
 
     # -- platform tokens
 
-    def issue_platform(self, account: AccountRecord, name: str) -> tuple[PlatformToken, str]:
+    def issue_platform(
+        self, account: AccountRecord, name: str, limits: TokenLimits | None = None
+    ) -> tuple[PlatformToken, str]:
         """Create a platform token and return its value, which is not stored; raise 409 if the name is taken."""
         token = self._secret(PLATFORM_PREFIX)
-        return self._catalog.accounts.add_token(account, name, _hash(token)), token
+        return self._catalog.accounts.add_token(account, name, _hash(token), limits), token
 
     def issue_login(self, account: AccountRecord) -> str:
         """Create a token of the account that expires after `LOGIN_LIFETIME`."""
@@ -169,8 +171,9 @@ class TokenAuthority:
         token = path.read_text("ascii").strip() if path.exists() else None
         if token is not None and accounts.credential(_hash(token)) is not None:
             return
-        if any(other.name == FIRST_TOKEN for other in accounts.tokens(account)):
-            accounts.remove_token(account, FIRST_TOKEN)
+        for other in accounts.tokens(account):
+            if other.name == FIRST_TOKEN:
+                accounts.remove_token(other.id)
         if token is None:
             token = self._secret(PLATFORM_PREFIX)
             write_private(path, token.encode() + b"\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from pipemagic.service.catalog.names import check_slug
 from pipemagic.service.catalog.records import Record
 from pipemagic.service.catalog.store import Store, new_id
@@ -16,23 +18,46 @@ class AccountRecord(Record, frozen=True):
     operator: bool
 
 
+class TokenLimits(Record, frozen=True):
+    """The limits of a platform token: one organization, or one group of it with some scopes.
+
+    The catalog deletes a token with its organization or group, so a new one of the same name is another one.
+    """
+
+    organization: str
+    group_id: str | None = None
+    group: str | None = None
+    scopes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_row(
+        cls, organization: str | None, group_id: str | None, group: str | None, scopes: str | None
+    ) -> Self | None:
+        """Return the limits of a row; None for a token without limits."""
+        return cls(organization, group_id, group, tuple(scopes.split(",")) if scopes else ()) if organization else None
+
+
 class PlatformToken(Record, frozen=True):
-    """A platform token, without its value. ``created`` is in Unix seconds."""
+    """A platform token, without its value. ``created`` is in Unix seconds; ``username`` is the account that has it."""
 
     id: str
     name: str
     created: float
+    username: str
+    limits: TokenLimits | None = None
 
 
 class Credential(Record, frozen=True):
-    """A platform token or login: its account, its hash, and when it expires (Unix seconds; None: never)."""
+    """A platform token or login: its account, its hash, when it expires (Unix seconds; None: never), its limits."""
 
     account: AccountRecord
     hash: bytes
     expires: float | None
+    limits: TokenLimits | None
 
 
 _ACCOUNTS = "SELECT id, username, operator FROM accounts"
+_LIMITS = 't.organization, t.group_id, (SELECT name FROM "groups" AS g WHERE g.id = t.group_id), t.scopes'
 
 
 class Accounts:
@@ -81,13 +106,15 @@ class Accounts:
     def credential(self, token_hash: bytes) -> Credential | None:
         """Return the platform token or login with that SHA-256; None if there is none, or it has expired."""
         rows = self._store.rows(
-            "SELECT a.id, a.username, a.operator, c.hash, c.expires FROM"
-            " (SELECT account, hash, NULL AS expires FROM platform_tokens WHERE hash = ?1"
-            "  UNION ALL SELECT account, hash, expires FROM logins WHERE hash = ?1 AND expires > ?2) AS c"
-            " JOIN accounts AS a ON a.id = c.account", (token_hash, self._store.now()),
+            f"SELECT a.id, a.username, a.operator, t.hash, t.expires, {_LIMITS} FROM"
+            " (SELECT account, hash, NULL AS expires, organization, group_id, scopes FROM platform_tokens"
+            "  WHERE hash = ?1 UNION ALL"
+            "  SELECT account, hash, expires, NULL, NULL, NULL FROM logins WHERE hash = ?1 AND expires > ?2)"
+            " AS t JOIN accounts AS a ON a.id = t.account", (token_hash, self._store.now()),
         )  # fmt: skip
-        for account_id, username, operator, stored, expires in rows:
-            return Credential(AccountRecord(account_id, username, bool(operator)), stored, expires)
+        for account_id, username, operator, stored, expires, *limits in rows:
+            account = AccountRecord(account_id, username, bool(operator))
+            return Credential(account, stored, expires, TokenLimits.of_row(*limits))
         return None
 
     def add_login(self, account: AccountRecord, token_hash: bytes, expires: float) -> None:
@@ -104,23 +131,34 @@ class Accounts:
 
     # -- platform tokens
 
-    def tokens(self, account: AccountRecord) -> list[PlatformToken]:
-        """Return the account's platform tokens, oldest first."""
-        query = "SELECT id, name, created FROM platform_tokens WHERE account = ? ORDER BY created, name"
-        return self._store.records(PlatformToken, query, (account.id,))
+    def tokens(self, account: AccountRecord | None = None, *, organization: str | None = None) -> list[PlatformToken]:
+        """Return the platform tokens of an account (None: of all), oldest first; with ``organization``, those of it."""
+        rows = self._store.rows(
+            f"SELECT t.id, t.name, t.created, a.username, {_LIMITS} FROM platform_tokens AS t"
+            " JOIN accounts AS a ON a.id = t.account"
+            " WHERE (?1 IS NULL OR t.account = ?1) AND (?2 IS NULL OR t.organization = ?2) ORDER BY t.created, t.name",
+            (account and account.id, organization),
+        )
+        return [
+            PlatformToken(token_id, name, created, username, TokenLimits.of_row(*limits))
+            for token_id, name, created, username, *limits in rows
+        ]
 
-    def add_token(self, account: AccountRecord, name: str, token_hash: bytes) -> PlatformToken:
+    def add_token(
+        self, account: AccountRecord, name: str, token_hash: bytes, limits: TokenLimits | None = None
+    ) -> PlatformToken:
         """Record a new token; raise `Refused` (409) if the account has one of that name."""
-        token = PlatformToken(new_id(), name, self._store.now())
+        token = PlatformToken(new_id(), name, self._store.now(), account.username, limits)
         with self._store.change() as run:
             if run("SELECT 1 FROM platform_tokens WHERE account = ? AND name = ?", (account.id, name)):
                 raise Refused(409, f"token with name {name} already exists")
-            run("INSERT INTO platform_tokens (id, account, name, hash, created) VALUES (?, ?, ?, ?, ?)",
-                (token.id, account.id, name, token_hash, token.created))  # fmt: skip
+            bound = (limits.organization, limits.group_id, ",".join(limits.scopes) or None) if limits else (None,) * 3
+            run("INSERT INTO platform_tokens (id, account, name, hash, created, organization, group_id, scopes)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (token.id, account.id, name, token_hash, token.created, *bound))  # fmt: skip
         return token
 
-    def remove_token(self, account: AccountRecord, name: str) -> None:
-        """Revoke a token; raise `Refused` (404) if there is none of that name."""
+    def remove_token(self, token_id: str) -> None:
+        """Revoke a token, if it still exists."""
         with self._store.change() as run:
-            if not run("DELETE FROM platform_tokens WHERE account = ? AND name = ? RETURNING 1", (account.id, name)):
-                raise Refused(404, "token not found")
+            run("DELETE FROM platform_tokens WHERE id = ?", (token_id,))

@@ -160,7 +160,7 @@ class Catalog:
         """Return one database."""
         for record in self._databases("d.organization = ? AND d.name = ?", (organization, name)):
             return record
-        raise Refused(404, f"could not find database with name {name}: record not found")
+        raise unknown_database(name)
 
     def database_by_id(self, database_id: str) -> DatabaseRecord | None:
         """Return the database of that id, or None."""
@@ -325,6 +325,11 @@ class Catalog:
                 self._records[key] = record
                 return record
         return None
+
+
+def unknown_database(name: str) -> Refused:
+    """Return the response to the name of a database that does not exist."""
+    return Refused(404, f"could not find database with name {name}: record not found")
 
 
 def _next_rotation(run: RunSql) -> int:

@@ -108,13 +108,6 @@ def test_platform_tokens_of_version_2(ada):
     assert ada.status("GET", "/v1/auth/validate") == 401
 
 
-@pytest.mark.parametrize("member", [{"organization": "acme"}, {"group": "edge"}, {"scopes": ["read"]}])
-def test_restricted_platform_tokens_are_refused(ada, member):
-    assert ada.refused("POST", "/v2/auth/api-tokens/scoped", member) == (
-        400, f'"{next(iter(member))}" is not supported by this service',
-    )  # fmt: skip
-
-
 def test_filters_of_the_database_list(ada):
     assert ada.ok("GET", f"{ACME}/databases", None, {"group": "nope"}) == {"databases": []}
     for filters in ({"schema": "flights"}, {"parent": "flights"}, {"type": "schema"}):
