@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -22,6 +23,7 @@ from pipemagic.client.address import parse_address
 from pipemagic.client.pasted import token_in
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management
+from pipemagic.scopes import SCOPES
 
 auth = click.Group("auth", help="Manage accounts, logins and platform tokens.")
 
@@ -87,7 +89,7 @@ def whoami(api: Management) -> None:
 @auth.command("token")
 @data_option
 def print_token(data: Path | None) -> None:
-    """Print the platform token, for the management API."""
+    """Print the platform token, for the management API. It has all rights of the account."""
     with api_login(data) as (_, token, _):
         if not token:
             raise SessionError("not logged in", hint=LOG_IN)
@@ -99,24 +101,62 @@ def api_tokens() -> None:
     """Manage platform tokens. They do not expire."""
 
 
-@api_command(api_tokens, "mint", name_argument, in_organization=False)
-def mint(api: Management, name: str) -> None:
-    """Print a new platform token. It is not shown again."""
-    console.print_line(str(api.create_api_token(name)))
+@api_command(
+    api_tokens, "mint", name_argument,
+    click.option("--group", metavar="GROUP", help="Limit the token to a group; this requires scopes."),
+    click.option("--scope", multiple=True, type=click.Choice(list(SCOPES)), metavar="SCOPE",
+                 help=f"Allow this in the group; can be repeated: {', '.join(SCOPES)}."),
+    click.option("--read-only", is_flag=True, help="Allow only reading: --scope read."),
+    click.option("--full-access", is_flag=True, help="Allow everything in the group: all scopes."),
+    click.option("--unlimited", is_flag=True, help="Allow everything that your account may do, in all organizations."),
+    exclusive=["scope", "read_only", "full_access", "unlimited"],
+)  # fmt: skip
+def mint(
+    api: Management, name: str, group: str | None, scope: Sequence[str], read_only: bool, full_access: bool,
+    unlimited: bool,
+) -> None:  # fmt: skip
+    """Print a new platform token, which is limited to the organization. It is not shown again."""
+    preset = ["read-only"] if read_only else ["full-access"] if full_access else []
+    token = api.create_api_token(name, group=group, scopes=[*scope, *preset], unlimited=unlimited)
+    console.print_line(str(token))
 
 
-@api_command(api_tokens, "list", console.json_option, in_organization=False)
-def list_tokens(api: Management, as_json: bool) -> None:
-    """List the platform tokens, without their values."""
-    rows = [(token.name, token.id, token.created) for token in api.api_tokens()]
-    console.print_records(["name", "id", "created at"], rows, as_json=as_json)
+members_option = click.option(
+    "--org",
+    metavar="SLUG",
+    help="Tokens that are limited to this organization, also those of others if you may see them.",
+)
 
 
-@api_command(api_tokens, "revoke", name_argument, console.yes_option, in_organization=False)
-def revoke(api: Management, name: str, yes: bool) -> None:
-    """Revoke a platform token."""
+@api_tokens.command("list")
+@members_option
+@data_option
+@console.json_option
+def list_tokens(data: Path | None, org: str | None, as_json: bool) -> None:
+    """List your platform tokens, or those of an organization, without their values."""
+    with management(data, org) as api:
+        tokens = api.organization_tokens() if org else api.api_tokens()
+    rows = [(token.name, token.scope, token.permissions, token.owner, token.id, token.created) for token in tokens]
+    columns = ["name", "scope", "permissions", "owner", "id", "created at"]
+    if not org:
+        columns.remove("owner")
+        rows = [(*row[:3], *row[4:]) for row in rows]
+    console.print_records(columns, rows, as_json=as_json)
+
+
+@api_tokens.command("revoke")
+@click.argument("name", metavar="NAME|ID")
+@members_option
+@data_option
+@console.yes_option
+def revoke(data: Path | None, org: str | None, name: str, yes: bool) -> None:
+    """Revoke your platform token of that name, or with --org the one with that ID in an organization."""
     console.confirm(f"Programs that use the token {name} will lose access. Revoke it?", yes=yes)
-    api.revoke_api_token(name)
+    with management(data, org) as api:
+        if org:
+            api.revoke_organization_token(name)
+        else:
+            api.revoke_api_token(name)
     console.print_line(name)
 
 

@@ -50,6 +50,7 @@ from pipemagic.management_api.models import (
     text_of,
     wrapped,
 )
+from pipemagic.scopes import PRESETS, SCOPES, expand, required_scope
 
 if TYPE_CHECKING:
     import httpx
@@ -90,6 +91,8 @@ class Refusal:
     message: str
     retry: str
     names: Mapping[str, str]
+    scope: str = ""
+    """The scope that the request needs if the token is limited to a group; '' if no scope suffices."""
 
     @property
     def name_is_taken(self) -> bool:
@@ -133,6 +136,24 @@ class Refusal:
         match = re.search(r"\bgroup (\S+) because it is", self.message)
         return match[1] if match else self.names.get("group", "")
 
+    @property
+    def missing_right(self) -> str:
+        """The scope that the token may lack, for a 403 that is not about the role."""
+        if not self.scope or "your role" in self.message:
+            return ""
+        if self.scope in self.message:
+            return f"create a platform token with the scope {self.scope}"
+        return f"a token that is limited to a group needs the scope {self.scope}"
+
+    @property
+    def lacks_read_only(self) -> bool:
+        """Whether the database accepts no tokens with fewer rights, such as those of the new engine."""
+        return self.status == 400 and "permissions are not supported" in self.message.lower()
+
+
+ONLY_FULL_ACCESS = "this database accepts only tokens with full access; no token was created"
+"""The hint for a read-only token that a database refuses. The request is not sent again without that limit."""
+
 
 def method_line(action: str, kind: str, name: str) -> str:
     """Return the call of `Management` for an action on a database or group."""
@@ -146,6 +167,8 @@ def hint_for(refusal: Refusal, line: Callable[[str, str, str], str] = method_lin
         return f"{line('unprotect', kind, name)} removes the protection"
     if refusal.archived_group:
         return f"{line('unarchive', 'group', refusal.archived_group)} makes its databases available again"
+    if refusal.lacks_read_only:
+        return ONLY_FULL_ACCESS
     later = f"; try again {refusal.retry}" if refusal.retry else ""
     if refusal.name_is_taken:
         return "choose another name, or use the existing one"
@@ -156,6 +179,8 @@ def hint_for(refusal: Refusal, line: Callable[[str, str, str], str] = method_lin
             return OTHER_TOKEN
         case 402:
             return "the organization's plan does not include this"
+        case 403:
+            return refusal.missing_right
         case 404:
             return "check the name; groups and databases belong to one organization"
         case 429:
@@ -239,9 +264,12 @@ class Management:
         if not self.known_slug:
             try:
                 mine = self.organizations()
-            except UnsupportedError:
+            except (UnsupportedError, AuthError) as error:
+                if isinstance(error, AuthError) and error.status != 403:
+                    raise
+                who = "this token" if isinstance(error, AuthError) else "this management API"
                 raise SessionError(
-                    "no organization is named, and this management API does not list organizations",
+                    f"no organization is named, and {who} does not list organizations",
                     hint="%pipedb organization SLUG --at ADDRESS, or organization='slug' in Python",
                 ) from None
             mine = [organization for organization in mine if organization.type == "personal"] if len(mine) > 1 else mine
@@ -290,14 +318,42 @@ class Management:
         """List the account's platform tokens, without their values."""
         return [ApiToken.read(item) for item in self._list("/v1/auth/api-tokens", "tokens")]
 
-    def create_api_token(self, name: str) -> Secret:
-        """Create a platform token; only this response contains its value."""
-        response = self._call("POST", _path("/v1/auth/api-tokens", name), optional="tokens")
+    def create_api_token(
+        self, name: str, *, group: str | None = None, scopes: Sequence[str] = (), unlimited: bool = False
+    ) -> Secret:
+        """Create a platform token; only this response contains its value.
+
+        It is limited to this organization, or to a ``group`` of it and the ``scopes``, names or presets of
+        `pipemagic.scopes`; with ``unlimited`` it is valid for all organizations of the account. Raise ParameterError
+        for an unknown scope, a group without scopes, or scopes without a group.
+        """
+        if unlimited and (group or scopes):
+            raise ParameterError("a token without limits has no group or scopes")
+        if bool(group) != bool(scopes):
+            raise ParameterError(
+                "a token for a group requires scopes" if group else "scopes require a group",
+                hint=f"the scopes are {', '.join([*SCOPES, *PRESETS])}",
+            )
+        try:
+            limits = {"group": group, "scopes": expand(scopes)} if group else {}
+        except ValueError as error:
+            raise ParameterError(str(error)) from None
+        body = None if unlimited else {"organization": self.slug, **limits}
+        response = self._call("POST", _path("/v1/auth/api-tokens", name), body, optional="tokens")
         return _secret(member(response, "token"))
 
     def revoke_api_token(self, name: str) -> None:
-        """Revoke a platform token."""
+        """Revoke a platform token of the account."""
         self._call("DELETE", _path("/v1/auth/api-tokens", name))
+
+    def organization_tokens(self) -> list[ApiToken]:
+        """List the platform tokens that are limited to the organization; those of others for admins and owners only."""
+        path = self._path("api-tokens")
+        return [ApiToken.read(item) for item in self._list(path, "tokens", optional="tokens of an organization")]
+
+    def revoke_organization_token(self, token_id: str) -> None:
+        """Revoke a platform token that is limited to the organization, by its id."""
+        self._call("DELETE", self._path("api-tokens", token_id), optional="revoking tokens of an organization")
 
     # -- organizations and locations
 
@@ -552,18 +608,19 @@ class Management:
         return Group.read(wrapped(self._call(method, path, optional=optional), "group"), name=group)
 
     def _create_token(self, optional: str, owner: tuple[str, str], expiration: str, read_only: bool) -> Secret:
-        params = {"expiration": expiration, "authorization": "read-only" if read_only else "full-access"}
+        # Databases of the new engine refuse the parameter, also for full access, which is the default everywhere.
+        params = {"expiration": expiration} | ({"authorization": "read-only"} if read_only else {})
         path = self._path(*owner, "auth", "tokens")
         return _secret(member(self._call("POST", path, params=params, optional=optional), "jwt"))
 
     def _path(self, *names: str) -> str:
         return _path("/v1/organizations", self.slug, *names)
 
-    def _list(self, path: str, what: str, **params: str) -> list[Any]:
+    def _list(self, path: str, what: str, *, optional: str = "", **params: str) -> list[Any]:
         """GET a list, including all pages: the published API may send the next one's cursor in ``pagination.next``."""
         items, cursors = list[Any](), set[str]()
         while True:
-            response = self._call("GET", path, params=params, optional=what, is_list=True)
+            response = self._call("GET", path, params=params, optional=optional or what, is_list=True)
             items += listed(response, what)
             cursor = text_of(member(response, "pagination"), "next")
             if not cursor or cursor in cursors:
@@ -615,7 +672,7 @@ class Management:
         if status in (401, 403) and code != "BLOCKED" and path in _LOGINS:  # no token was sent
             return AuthError(text, status=status, code=code)
         retry = retry_time(response.retry_after) if status in (429, 503) else ""
-        refusal = Refusal(method, status, text, retry, _names(path, body))
+        refusal = Refusal(method, status, text, retry, _names(path, body), required_scope(method, path))
         if status == 403 and code == "BLOCKED":  # by a quota or a setting, with any token
             return ServerError(text, status=status, code=code)
         if refusal.name_is_taken:

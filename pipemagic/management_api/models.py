@@ -17,6 +17,7 @@ import msgspec
 from pipemagic.client.address import Endpoint, parse_address
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import AddressError, ProtocolError
+from pipemagic.scopes import summary
 
 DEFAULT_GROUP = "default"
 """The group of a database if none is named, and there are several groups or none."""
@@ -101,11 +102,34 @@ class Login(msgspec.Struct, frozen=True):
 
 
 class ApiToken(Model, frozen=True, rename={"created": "created_at"}):
-    """A platform token in a list, without its value; ``created`` is a date in the server's format."""
+    """A platform token in a list, without its value; ``created`` is a date in the server's format.
+
+    ``organization`` and ``group`` are its limits, '' for none; ``scopes`` are those of a token for a group.
+    ``owner`` is the account that has it, in the list of an organization.
+    """
 
     name: str = ""
     id: str = ""
     created: str = ""
+    organization: str = ""
+    group: str = ""
+    scopes: tuple[str, ...] = ()
+    owner: str = ""
+
+    @property
+    def scope(self) -> str:
+        """What it is limited to: ``acme``, ``acme/edge``, or ``all`` organizations."""
+        return "/".join(filter(None, [self.organization, self.group])) or "all"
+
+    @property
+    def permissions(self) -> str:
+        """The scopes or their preset; '' for a token that has all rights of its account."""
+        return summary(self.scopes) if self.scopes else ""
+
+    @classmethod
+    def read(cls, item: Any, **given: Any) -> Self:
+        """Convert one; an owner is an object."""
+        return super().read(item, owner=text_of(member(item, "owner"), "username"), **given)
 
 
 class Member(Model, frozen=True):

@@ -501,7 +501,7 @@ class Organization:
             case 402 if not refusal.adds_region:
                 return f"{hint}; %pipedb usage shows the usage"
             case 403:
-                return "this requires another role in the organization, or a token with more permissions"
+                return hint or "this requires another role in the organization, or a token with more permissions"
             case status if status >= 500 and refusal.method != "GET":
                 return f"{hint}; %pipedb groups and %pipedb databases list the existing ones"
         return hint

@@ -193,9 +193,9 @@ def test_a_password_in_an_address_is_not_repeated(run, capsys):
     (["db", "shell", "x", "--token-env", "X", "SELECT 1"], "--token-env requires an address."),
     (["db", "locations", "--org", "x"], "No such option '--org'"), (["org", "list", "--org", "x"], "No such option"),
     (["org", "create", "y", "--org", "x"], "No such option"), (["auth", "whoami", "--org", "x"], "No such option"),
-    (["auth", "api-tokens", "mint", "y", "--org", "x"], "No such option"),
-    (["auth", "api-tokens", "list", "--org", "x"], "No such option"),
-    (["auth", "api-tokens", "revoke", "y", "--org", "x"], "No such option"),
+    (["auth", "api-tokens", "mint", "y", "--read-only", "--scope", "read"],
+     "--scope and --read-only cannot be used together."),
+    (["auth", "api-tokens", "mint", "y", "--scope", "raed"], "'raed' is not one of 'read', 'db:create'"),
 ])  # fmt: skip
 def test_options_without_effect_are_refused_before_a_service_is_started(run, folder, arguments, message):
     code, out, err = run(*arguments)

@@ -126,13 +126,62 @@ def test_protection_from_deletion(run, edge):
 def test_api_tokens(folder, run):
     code, token, _ = run("auth", "api-tokens", "mint", "ci")
     assert (code, token.count("\n")) == (0, 1)
-    names = [item["name"] for item in json.loads(run("auth", "api-tokens", "list", "--json")[1])]
-    assert names == ["default", "ci"]
+    listed = {item["name"]: item["scope"] for item in json.loads(run("auth", "api-tokens", "list", "--json")[1])}
+    assert listed == {"default": "all", "ci": "local"}
     url = f"{launcher.find(folder).url}/v1/organizations"
     headers = {"Authorization": f"Bearer {token.strip()}"}
     assert httpx.get(url, headers=headers).status_code == 200
     assert run("auth", "api-tokens", "revoke", "ci", "-y") == (0, "ci\n", "")
     assert httpx.get(url, headers=headers).status_code == 401
+
+
+def test_platform_tokens_with_limits(folder, run, edge, monkeypatch, capsys):
+    def mint(name, *options):
+        code, token, err = run("auth", "api-tokens", "mint", name, *options)
+        assert (code, err) == (0, "")
+        return token.strip()
+
+    reader = mint("reader", "--group", "edge", "--read-only")
+    mint("builder", "--group", "edge", "--scope", "db:mint-token", "--scope", "db:create")
+    mint("all", "--group", "edge", "--full-access")
+    mint("free", "--unlimited")
+    own = [line.split() for line in run("auth", "api-tokens", "list")[1].splitlines()]
+    assert own[0][:3] == ["NAME", "SCOPE", "PERMISSIONS"]
+    assert ["reader", "local/edge", "read-only"] in [line[:3] for line in own]
+    assert ["builder", "local/edge", "db:create,", "db:mint-token"] in [line[:4] for line in own]
+    assert ["all", "local/edge", "full-access"] in [line[:3] for line in own]
+    assert ["free", "all"] in [line[:2] for line in own]
+    listed = json.loads(run("auth", "api-tokens", "list", "--org", "local", "--json")[1])
+    assert [(token["name"], token["owner"]) for token in listed] == [
+        ("reader", "local"), ("builder", "local"), ("all", "local"),
+    ]  # fmt: skip
+
+    def elsewhere(*arguments):
+        """Run a command as a program that has only this token."""
+        return cli.main([*arguments]), *capsys.readouterr()
+
+    monkeypatch.setenv("PIPEMAGIC_API_URL", launcher.find(folder).url)
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", reader)
+    assert [database["name"] for database in json.loads(elsewhere("db", "list", "--json", "--org", "local")[1])] == [
+        "flights"
+    ]
+    code, out, err = elsewhere("db", "create", "new", "--group", "edge", "--org", "local")
+    assert (code, out) == (1, "")
+    assert "the token does not have the scope db:create, which this requires" in err
+    assert "Hint: create a platform token with the scope db:create" in err
+    assert "no organization is named, and this token does not list organizations" in elsewhere("db", "list")[2]
+    assert (
+        "this requires a token of the organization" in elsewhere("group", "destroy", "edge", "-y", "--org", "local")[2]
+    )
+    monkeypatch.delenv("PIPEMAGIC_API_URL")
+
+    token_id = listed[0]["id"]
+    assert run("auth", "api-tokens", "revoke", token_id, "--org", "local", "-y") == (0, f"{token_id}\n", "")
+    code, _, err = run("auth", "api-tokens", "revoke", token_id, "--org", "local", "-y")
+    assert (code, "token not found" in err) == (1, True)
+    code, out, err = run("auth", "api-tokens", "mint", "x", "--group", "edge")
+    assert (code, out) == (1, "")
+    assert "Error: a token for a group requires scopes" in err
 
 
 def test_overages(run):

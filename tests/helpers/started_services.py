@@ -34,9 +34,9 @@ class SharedService:
         service = self._lease.service
         headers = {"Authorization": f"Bearer {service.platform_token()}"}
         with httpx.Client(base_url=service.url, headers=headers, timeout=WAIT, verify=False) as http:  # no TLS
-            made = [f"{HOME}/groups/{group['name']}" for group in http.get(f"{HOME}/groups").json()["groups"]]
             tokens = [token["name"] for token in http.get("/v1/auth/api-tokens").json()["tokens"]]
-            made += [f"/v1/auth/api-tokens/{name}" for name in tokens if name != "default"]
+            made = [f"/v1/auth/api-tokens/{name}" for name in tokens if name != "default"]  # some end with their group
+            made += [f"{HOME}/groups/{group['name']}" for group in http.get(f"{HOME}/groups").json()["groups"]]
             for path in made:
                 http.delete(path).raise_for_status()
             http.patch("/v1/quotas", json=UNLIMITED).raise_for_status()

@@ -226,12 +226,67 @@ def test_sent_requests(api_of) -> None:
         ("POST", "/v1/organizations/acme/groups"),
         ("POST", "/v1/organizations/acme/groups/a%20b%2Fc/locations/nrt"),
         ("PATCH", "/v1/organizations/acme"),
-        ("POST", "/v1/organizations/acme/databases/flights/auth/tokens?expiration=never&authorization=full-access"),
+        ("POST", "/v1/organizations/acme/databases/flights/auth/tokens?expiration=never"),
     ]
     assert calls[0].json == {"name": "edge", "location": "ams"}
     assert calls[0].headers["content-type"] == "application/json"
     assert calls[2].json == {"overages": False}
     assert all(call.headers["authorization"] == "Bearer a-secret-token" for call in calls)
+
+
+def test_the_limits_of_a_new_platform_token(api_of) -> None:
+    bodies: list[object] = []
+
+    def record(call: Call) -> Answer:
+        bodies.append(call.json if call.body else None)
+        return as_json({"token": "t"})
+
+    api = api_of(record)
+    api.create_api_token("ci")
+    api.create_api_token("ci", group="edge", scopes=["db:delete", "read-only"])
+    api.create_api_token("ci", unlimited=True)
+    assert bodies == [
+        {"organization": "acme"},
+        {"organization": "acme", "group": "edge", "scopes": ["read", "db:delete"]},
+        None,
+    ]
+    for options, words in (
+        ({"group": "edge"}, "a token for a group requires scopes"),
+        ({"scopes": ["read"]}, "scopes require a group"),
+        ({"group": "edge", "scopes": ["raed"]}, "unknown scope 'raed'"),
+        ({"group": "edge", "scopes": ["read"], "unlimited": True}, "a token without limits has no group or scopes"),
+    ):
+        with pytest.raises(errors.ParameterError, match=words):
+            api.create_api_token("ci", **options)
+    assert len(bodies) == 3
+
+
+def test_a_token_that_cannot_list_organizations_needs_the_name_of_its_own(api_of) -> None:
+    refusal = as_json({"error": "group-scoped token cannot access org-level resources"}, 403)
+    words = "no organization is named, and this token does not list organizations"
+    with Management(api_of(refusal).url, "t") as api, pytest.raises(errors.SessionError, match=words) as caught:
+        api.groups()
+    assert "organization='slug'" in caught.value.hint
+
+
+def test_a_database_that_refuses_limits_of_tokens(api_of) -> None:
+    """As databases of the new engine do at the hosted service: turso-api-client-ts#30."""
+    paths: list[str] = []
+
+    def answer(call: Call) -> Answer:
+        paths.append(call.path)
+        if "authorization" in call.path:
+            return as_json({"error": "Permissions are not supported for db-api controlled databases"}, 400)
+        return as_json({"jwt": "x.y.z"})
+
+    api = api_of(answer)
+    assert api.create_token("flights", expiration="7d") == "x.y.z"
+    assert api.create_group_token("edge") == "x.y.z"
+    paths.clear()
+    with pytest.raises(errors.ServerError, match="Permissions are not supported") as caught:
+        api.create_token("flights", read_only=True)
+    assert caught.value.hint == "this database accepts only tokens with full access; no token was created"
+    assert paths == ["/v1/organizations/acme/databases/flights/auth/tokens?expiration=never&authorization=read-only"]
 
 
 def test_the_address_may_end_in_v1(api_of) -> None:

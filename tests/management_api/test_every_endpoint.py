@@ -42,6 +42,8 @@ ENDPOINTS = {
     "api_tokens": Endpoint("GET /v1/auth/api-tokens", lambda api: api.api_tokens()),
     "create_api_token": Endpoint("POST /v1/auth/api-tokens/ci", lambda api: api.create_api_token("ci")),
     "revoke_api_token": Endpoint("DELETE /v1/auth/api-tokens/ci", lambda api: api.revoke_api_token("ci")),
+    "organization_tokens": Endpoint(f"GET {ORG}/api-tokens", lambda api: api.organization_tokens()),
+    "revoke_organization_token": Endpoint(f"DELETE {ORG}/api-tokens/x", lambda api: api.revoke_organization_token("x")),
     "locations": Endpoint("GET /v1/locations", lambda api: api.locations()),
     "closest": Endpoint("GET /v1/closest", lambda api: api.closest()),
     "organizations": Endpoint("GET /v1/organizations", lambda api: api.organizations()),
@@ -170,7 +172,8 @@ def test_an_endpoint_of_every_service_that_is_not_there(api, server, answer, kin
 NEEDED = {
     **dict.fromkeys(["signup", "login", "create_api_token", "create_group_token", "create_token"], "no token"),
     **dict.fromkeys(
-        ["api_tokens", "organizations", "members", "plans", "groups", "databases", "instances"], "no list of"
+        ["api_tokens", "organization_tokens", "organizations", "members", "plans", "groups", "databases", "instances"],
+        "no list of",
     ),
 }
 """What a response without a body lacks, by endpoint; the objects of others have what the request said."""

@@ -60,7 +60,23 @@ REFUSALS = {
     ),
     "402": (replicate, said("needs a payment method", 402), errors.ServerError,
             refused("needs a payment method", 402), PLAN),
-    "403": (create, said("out of scope", 403), errors.AuthError, "the token does not allow this: out of scope", ""),
+    "403": (
+        create, said("out of scope", 403), errors.AuthError, "the token does not allow this: out of scope",
+        "a token that is limited to a group needs the scope db:create",
+    ),
+    "403 scope": (
+        create, said("the token lacks db:create", 403), errors.AuthError,
+        "the token does not allow this: the token lacks db:create", "create a platform token with the scope db:create",
+    ),
+    "403 role": (
+        create, said("your role in acme is viewer", 403), errors.AuthError,
+        "the token does not allow this: your role in acme is viewer", "",
+    ),
+    "403 organization": (
+        lambda api: api.create_group("edge", "ams"),
+        said("group-scoped token cannot access org-level resources", 403), errors.AuthError,
+        "the token does not allow this: group-scoped token cannot access org-level resources", "",
+    ),
     "403 blocked": (create, said("quota used up", 403, code="BLOCKED"), errors.ServerError, "quota used up", ""),
     "404 database": (
         look, said("could not find database with name flights: record not found", 404), errors.NotFound,

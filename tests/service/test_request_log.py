@@ -187,6 +187,9 @@ def test_metrics_need_the_token_of_the_account_that_owns_the_service(tmp_path):
         for method, path in [("GET", "/metrics"), ("GET", "/pipemagic/lease"), ("POST", "/pipemagic/stop")]:
             refused = call(served, method, path, headers={"Authorization": f"Bearer {other}"})
             assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
+        bound = call(served, "POST", "/v1/auth/api-tokens/bound", json={"organization": "local"}).json()["token"]
+        for method, path in [("GET", "/metrics"), ("GET", "/pipemagic/lease"), ("POST", "/pipemagic/stop")]:
+            assert call(served, method, path, headers={"Authorization": f"Bearer {bound}"}).status_code == 403
         elsewhere = {"Authorization": f"Bearer {served.platform_token}", "Host": "db-local.localhost"}
         assert call(served, "GET", "/metrics", headers=elsewhere).status_code == 404
         assert call(served, "POST", "/metrics").status_code == 404

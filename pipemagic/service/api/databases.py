@@ -123,11 +123,12 @@ def _group_name(request: ApiRequest, body: NewDatabase) -> str:
     """Return the name of a new database's group; newer clients may send its id."""
     if body.group is None and body.group_id is None:
         raise Refused(400, '"group" is missing')
-    for group in request.catalog.groups(request["org"]):
-        is_named = group.name == body.group if body.group is not None else group.id == body.group_id
-        if is_named and request.reaches(group.id):
-            return group.name
-    raise Refused(400, "group not found")
+    name, groups = body.group, request.catalog.groups(request["org"])
+    if name is None:
+        name = next((group.name for group in groups if group.id == body.group_id), None)
+    if name is None or not all(request.reaches(group.id) for group in groups if group.name == name):
+        raise Refused(400, "group not found")
+    return name
 
 
 def _content(

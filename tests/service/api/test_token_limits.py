@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from account_calls import Person, person
+from account_calls import Person
 
 from pipemagic.scopes import SCOPES
 from pipemagic.service.api.operations import OPERATIONS
@@ -294,12 +294,3 @@ def test_permissions_that_change_the_meaning_of_a_database_token_are_refused(ada
     assert refusal == (400, '"permissions" is not supported by this service')
     rules = {"fine_grained_permissions": [{"t": ["a"], "a": ["data_read"]}]}
     assert ada.refused("POST", path, rules) == (400, '"fine_grained_permissions" is not supported by this service')
-
-
-def test_a_limited_token_of_the_operator_does_not_stop_the_service(operator, service):
-    from pipemagic.service.catalog.accounts import TokenLimits
-
-    account = service.catalog.accounts.operator()
-    credential = service.tokens.issue_platform(account, "bound", TokenLimits("local"))[1]
-    assert person(service, "local").ok("GET", "/v1/quotas")
-    assert Person(service, "local", credential).status("GET", "/v1/quotas") == 403

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import apsw
 import pytest
 
 from pipemagic.errors import ServiceError
+from pipemagic.service.catalog.accounts import TokenLimits
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.catalog.store import VERSION
@@ -148,6 +150,28 @@ def test_threads_share_the_catalog(catalog):
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(16)))
     assert len(catalog.databases("local", "wide")) == 16
+
+
+def test_the_limits_of_platform_tokens_survive_a_restart_and_end_with_what_they_name(tmp_path):
+    path = tmp_path / "catalog.sqlite"
+    limits = {}
+    with closing(Catalog(path)) as catalog:
+        account = catalog.accounts.operator()
+        catalog.organizations.create(account, "acme")
+        group = catalog.create_group("acme", "edge", "ams")
+        limits = {
+            "free": None, "bound": TokenLimits("acme"), "pinned": TokenLimits("acme", group.id, "edge", ("read",)),
+        }  # fmt: skip
+        for number, (name, limit) in enumerate(limits.items()):
+            catalog.accounts.add_token(account, name, bytes([number]), limit)
+    with closing(Catalog(path)) as catalog:
+        assert {token.name: token.limits for token in catalog.accounts.tokens()} == limits
+        assert [catalog.accounts.credential(bytes([number])).limits for number in range(3)] == list(limits.values())
+        catalog.delete_group("acme", "edge")
+        assert [token.name for token in catalog.accounts.tokens()] == ["free", "bound"]
+        assert catalog.accounts.credential(b"\2") is None
+        catalog.organizations.delete("acme")
+        assert [token.name for token in catalog.accounts.tokens()] == ["free"]
 
 
 def test_a_catalog_of_a_newer_version_is_refused(tmp_path):
