@@ -137,11 +137,7 @@ def list_tokens(data: Path | None, org: str | None, as_json: bool) -> None:
     with management(data, org) as api:
         tokens = api.organization_tokens() if org else api.api_tokens()
     rows = [(token.name, token.scope, token.permissions, token.owner, token.id, token.created) for token in tokens]
-    columns = ["name", "scope", "permissions", "owner", "id", "created at"]
-    if not org:
-        columns.remove("owner")
-        rows = [(*row[:3], *row[4:]) for row in rows]
-    console.print_records(columns, rows, as_json=as_json)
+    console.print_records(["name", "scope", "permissions", "owner", "id", "created at"], rows, as_json=as_json)
 
 
 @api_tokens.command("revoke")
