@@ -50,8 +50,8 @@ def expand(names: Iterable[str]) -> tuple[str, ...]:
 
 def summary(scopes: Iterable[str]) -> str:
     """Return the scopes as text, or the preset that has the same."""
-    given = tuple(scopes)
-    return next((name for name, preset in PRESETS.items() if set(preset) == set(given)), ", ".join(given))
+    names = tuple(scopes)
+    return next((preset for preset, same in PRESETS.items() if set(same) == set(names)), ", ".join(names))
 
 
 def required_scope(method: str, path: str) -> str:

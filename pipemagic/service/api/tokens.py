@@ -154,9 +154,11 @@ def list_organization_tokens(request: ApiRequest) -> Any:
     Admins and owners get those of all members, with their owners; others get their own.
     """
     tokens = _organization_tokens(request)
-    owners = [{"owner": {"username": token.username, "email": ""}} for token in tokens]
-    shown = owners if request.role >= Role.ADMIN else [{}] * len(tokens)
-    return {"tokens": [{**_token_json(token), **owner} for token, owner in zip(tokens, shown, strict=True)]}
+    items = [_token_json(token) for token in tokens]
+    if request.role >= Role.ADMIN:
+        for item, token in zip(items, tokens, strict=True):
+            item["owner"] = {"username": token.username, "email": ""}
+    return {"tokens": items}
 
 
 @Operation("DELETE", f"{ORG}/api-tokens/{{token}}", role=Role.VIEWER)
