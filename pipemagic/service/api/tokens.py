@@ -124,7 +124,7 @@ def create_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:
     limits = _limits(request, body)
     record, token = request.parts.tokens.issue_platform(request.account, request["name"], limits)
     log.info("platform token %s created by %s", record.name, request.account.username)
-    return {**_token_json(record), "token": token}
+    return {"name": record.name, "id": record.id, "token": token}
 
 
 @Operation("POST", "/v2/auth/api-tokens/{name}", outside=Reach.ORGANIZATION)
