@@ -144,8 +144,9 @@ def test_database_tokens(filled):
     assert filled.error("POST", path, query={"authorization": "root"}) == (
         400, "Invalid authorization: use full-access or read-only")  # fmt: skip
     assert filled.error("POST", path, {"fine_grained_permissions": [{"t": ["a"], "a": ["data_read"]}]}) == (
-        400, '"fine_grained_permissions" is not supported by this service: a token has the rights that authorization names',
-    )  # fmt: skip
+        400,
+        '"fine_grained_permissions" is not supported by this service: a token has the rights that authorization names',
+    )
     assert filled.error("POST", f"{ORG}/databases/nope/auth/tokens")[0] == 404
 
 

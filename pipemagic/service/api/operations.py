@@ -174,8 +174,7 @@ def size_in_bytes(size: int | str | None) -> int | None:
 
 
 _DEFAULTS = {"image": "latest", "version": "latest"}
-"""The values of unsupported fields that mean the same as a missing field; so do false, empty values, and objects of them.
-"""
+"""The values of unsupported fields that mean the same as a missing field; so do false and empty values, also nested."""
 
 _UNSUPPORTED = {
     "remote_encryption": "it does not encrypt databases",
