@@ -41,6 +41,7 @@ _CONNECTION_SETTINGS = frozenset({
 })  # fmt: skip
 """Settings that are set again on a reopened connection. Servers ignore or refuse others, such as busy_timeout."""
 
+_REGISTERS = tuple(f"#{digit}" for digit in range(10))
 _NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+")
 _HEAD = 8  # tokens: INSERT OR REPLACE INTO main . t, EXPLAIN QUERY PLAN CREATE TEMP TRIGGER
 _SHORT = 4096  # the most characters of a script whose statements are cached, and of a statement whose tokens are kept
@@ -408,7 +409,8 @@ class _Draft:
         if len(self.head) < _HEAD:
             self.head.append(token)
         self.before_last, self.last = self.last, token
-        if token.kind == "param" and token.text not in self._known:
+        # `#1` is a register of SQLite's own SQL, elsewhere a syntax error.
+        if token.kind == "param" and token.text not in self._known and not token.text.startswith(_REGISTERS):
             self._number(token.text)
 
     @property

@@ -18,6 +18,17 @@ def test_the_list_of_databases_has_one_row_without_a_path(db):
                    "WHERE t.name = 'sqlite_schema'") == [["main"]]  # fmt: skip
 
 
+def test_the_list_of_databases_has_the_temporary_schema_of_a_stream(db):
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TEMP TABLE t(a)")
+        expected = [list(row) for row in connection.execute("PRAGMA database_list")]
+    stream = db.stream()
+    stream.run("SELECT * FROM temp.sqlite_schema", "CREATE TEMP TABLE t(a)")
+    assert stream.run("PRAGMA database_list").rows() == expected == [[0, "main", ""], [1, "temp", ""]]
+    assert db.rows("PRAGMA database_list") == [[0, "main", ""]]
+    stream.run("SELECT 1")
+
+
 PRAGMAS = ["mmap_size", "threads", "analysis_limit", "stats", "wal_autocheckpoint", "locking_mode", "encoding"]
 
 

@@ -29,16 +29,27 @@ def test_close_alone_and_twice_is_accepted(empty, version):
     assert answer.baton is None
 
 
-def test_requests_after_a_close_get_an_error_each(db):
-    db.run("CREATE TABLE t(a)")
-    answer = db.post(
-        execute("INSERT INTO t VALUES (1)"), CLOSE, execute("INSERT INTO t VALUES (2)"), CLOSE,
-        batch("INSERT INTO t VALUES (3)"), sequence("INSERT INTO t VALUES (4)"), describe("SELECT 1"),
-        GET_AUTOCOMMIT, version=3,
-    )  # fmt: skip
-    assert answer.codes == ["ok", "ok", "STREAM_CLOSED", "ok"] + ["STREAM_CLOSED"] * 4
-    assert answer.baton is None
-    assert db.rows("SELECT a FROM t") == [[1]]
+LATE = [execute("SELECT 1"), batch("SELECT 1"), sequence("SELECT 1"), describe("SELECT 1"), GET_AUTOCOMMIT]
+
+
+@pytest.mark.parametrize("late", LATE, ids=lambda request: request["type"])
+def test_a_close_that_is_not_last_is_400_for_the_whole_pipeline(empty, late):
+    answer = empty.post(execute("SELECT 1"), CLOSE, late, CLOSE, version=3)
+    assert (answer.status, answer.content_type) == (400, "text/plain")
+
+
+def test_texts_may_be_stored_and_removed_behind_a_close(empty):
+    answer = empty.post(CLOSE, store(1, "SELECT 1"), {"type": "close_sql", "sql_id": 1}, CLOSE)
+    assert (answer.codes, answer.baton) == (["ok"] * 4, None)
+
+
+def test_nothing_of_a_pipeline_runs_if_its_close_is_not_last(db):
+    assert db.post(execute("CREATE TABLE t(a)"), CLOSE, execute("SELECT 1")).status == 400
+    assert db.rows("SELECT name FROM sqlite_master") == []
+    stream = db.stream()
+    stream.run("BEGIN")
+    assert db.post(CLOSE, execute("COMMIT"), baton=stream.baton).status == 400
+    assert stream.autocommit is False
 
 
 def test_close_rolls_back_what_is_open(db):

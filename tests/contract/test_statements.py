@@ -1,5 +1,8 @@
 """One statement: its text, its arguments, its result (sections 5, 6 and 12)."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from contract_wire import CLOSE, execute, named, value
 
@@ -105,6 +108,44 @@ def test_missing_and_surplus_arguments_are_an_error(empty, sql, args, names):
 def test_positional_and_named_arguments_do_not_mix(empty):
     request = execute("SELECT ?, :a", 1, named_args=[{"name": "a", "value": value(2)}])
     assert empty.post(request, CLOSE).codes == ["ARGS_BOTH_POSITIONAL_AND_NAMED", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "args"),
+    [
+        ("SELECT * FROM nope WHERE a = ?", []), ("SELECT * FROM nope", [1]), ("SELECT nope + :a", [1]),
+        ("SELEC ?", []), ("INSERT INTO nope VALUES (?, ?)", [1]),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_statement_comes_before_one_of_its_arguments(empty, sql, args):
+    error = empty.post(execute(sql, *args), CLOSE).error()
+    assert error["code"] != "ARGS_INVALID"
+    assert "no" in error["message"] or "SELEC" in error["message"]
+
+
+@pytest.mark.parametrize("sql", ["SELECT #0", "SELECT #1 + ?"])
+def test_a_register_is_no_parameter(empty, sql):
+    answer = empty.post(execute(sql), CLOSE)
+    assert 'near "#' in answer.error()["message"]
+    assert "syntax error" in answer.error()["message"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1 -- one", "SELECT 1 /* one */, 2 /* two */ ; -- three", "SELECT 1 + 1 /* a */ -- b\n  ;",
+        "-- before\nSELECT 1 -- one\n-- two", "VALUES (1) -- one", "SELECT 1 AS a -- one", "SELECT 1 ; -- one",
+        "SELECT 1 --", "SELECT (SELECT 1 -- one\n) -- two",
+        "WITH t AS (SELECT 1) SELECT 2 -- x",
+    ],
+)  # fmt: skip
+def test_a_comment_is_in_the_name_of_a_column_as_in_sqlite(empty, sql):
+    with closing(sqlite3.connect(":memory:")) as connection:
+        names = [column[0] for column in connection.execute(sql).description]
+    answer = empty.run(sql)
+    assert [column["name"] for column in answer.response(0)["result"]["cols"]] == names
+    described = empty.post({"type": "describe", "sql": sql}, CLOSE)
+    assert [column["name"] for column in described.response(0)["result"]["cols"]] == names
 
 
 def test_an_explained_statement_may_leave_parameters_unbound(empty):

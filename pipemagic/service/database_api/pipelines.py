@@ -19,23 +19,17 @@ from pipemagic.service.database_api.statements import Execution, Runner, sqlite_
 from pipemagic.service.database_api.stream import StoredTexts
 from pipemagic.service.executor import Steps
 from pipemagic.service.memory import Reservation
-from pipemagic.service.sqlite.statement import Rejected, SqlStatement, bind, first, of_script
+from pipemagic.service.sqlite.statement import Rejected, SqlStatement, first, of_script
 
-CLOSED = Error("The stream was closed by an earlier request of this pipeline", faults.STREAM_CLOSED)
 RESULT_OVERHEAD = 200  # bytes of a result without its rows
 
 
 def run(runner: Runner, requests: Sequence[messages.Request]) -> Steps[list[bytes]]:
     """Return the JSON of the results, in pieces: an entry for each request, in order."""
     pieces: list[bytes] = []
-    closed = False
     for request in requests:
         try:
-            if isinstance(request, messages.Close):
-                closed = True
-            elif closed:
-                raise Rejected.of(CLOSED)
-            else:
+            if not isinstance(request, messages.Close):
                 runner.refuse_if_ended()
             response, result = yield from _respond(runner, request)
         except Rejected as rejected:
@@ -114,7 +108,7 @@ def _batch(runner: Runner, batch: messages.Batch) -> Steps[list[bytes]]:
 def _sequence(runner: Runner, script: str) -> Steps[None]:
     for statement in of_script(script):
         sink = BufferedRows(runner.budget, want_rows=False)
-        yield from Execution(runner, statement, bind(statement, None, None), sink).run()
+        yield from Execution(runner, statement, runner.bind(statement, messages.Stmt()), sink).run()
         sink.drop()  # the response contains nothing of it
 
 

@@ -47,6 +47,8 @@ _PIPELINE = msgspec.json.Decoder(_Pipeline)
 _CURSOR = msgspec.json.Decoder(_Cursor)
 _REQUEST = msgspec.json.Decoder(Union[_RunBatch, *(kind for kind in get_args(Request) if kind is not RunBatch)])
 _STEP = msgspec.json.Decoder(Step)
+_AFTER_CLOSE = (messages.Close, messages.StoreSql, messages.CloseSql)
+"""Requests that may follow a `close`, as on libSQL servers: they need no connection."""
 _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -98,8 +100,13 @@ def _decode_steps(raw: _Batch) -> Batch:
 
 def _check(requests: Iterable[Request], version: int) -> None:
     """Raise `Refused` (400) for errors that are visible before anything runs, so that the stream stays unchanged."""
+    closed = False
     for request in requests:
+        if closed and not isinstance(request, _AFTER_CLOSE):  # SQL over HTTP, 5.3
+            raise Refused(400, "A `close` request must be the last one of its pipeline", plain=True)
         match request:
+            case messages.Close():
+                closed = True
             case messages.Execute(stmt):
                 if (stmt.sql is None) == (stmt.sql_id is None) or stmt.replication_index is not None:
                     _check_text(stmt)

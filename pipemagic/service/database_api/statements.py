@@ -87,9 +87,22 @@ class Runner:
         statement = cached_parse(text) if len(text) <= LONGEST_CACHED else parse(text)
         bindings: tuple[SqlValue, ...] = ()
         if statement.parameters or stmt.args or stmt.named_args:
-            bindings = bind(statement, stmt.args, stmt.named_args)
+            bindings = self.bind(statement, stmt)
         sink = new_sink(statement, stmt.want_rows is not False)
         return (yield from Execution(self, statement, bindings, sink).run())
+
+    def bind(self, statement: SqlStatement, stmt: Stmt) -> tuple[SqlValue, ...]:
+        """Return a value for each parameter; raise `Rejected`, rather for what SQLite refuses than for arguments."""
+        try:
+            return bind(statement, stmt.args, stmt.named_args)
+        except Rejected:
+            self.refuse_if_lost()
+            self.refuse_if_blocked()
+            try:
+                self.stream.connection.describe(statement)
+            except apsw.Error as error:
+                raise Rejected.of(sqlite_error(error, self.stream, statement, self.limits)) from None
+            raise
 
     def run_step(
         self, step: Step, states: list[StepState], new_sink: NewSink

@@ -132,7 +132,7 @@ class Connection:
         self._install_functions(self.raw)
         aggregates.install_percentiles(self.raw, lambda: self.stopped, resources.hold)
         self.sandbox.install(self.raw, database.limits.value)
-        virtual_tables.hide_path(self.raw)
+        virtual_tables.hide_path(self.raw, lambda: self.sandbox.dirty)
         functions.count_changes_since(self.raw, lambda: self._changes_before, lambda: self._explained_after)
         self._changes_before = 0
         """The changes that earlier streams made on the connection."""

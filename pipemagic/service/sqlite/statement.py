@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Self
 
 from pipemagic import sql as sqltext
@@ -19,6 +19,7 @@ from pipemagic.service.sqlite.sandbox import ANSWERED, IGNORED, ignores
 from pipemagic.service.sqlite.virtual_tables import DATABASE_LIST
 from pipemagic.sql import ParsedStatement
 from pipemagic.sql.statement import READ_PRAGMAS
+from pipemagic.sql.tokenizer import BLANK
 
 _ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "RELEASE"})
 _DATABASE_LIST = re.compile(r"PRAGMA (?:\w+ \. )?DATABASE_LIST")
@@ -101,8 +102,16 @@ cached_parse = lru_cache(maxsize=2048)(parse)
 
 
 def first(script: str, statement: ParsedStatement) -> SqlStatement:
-    """Return the first statement of a script; raise `Rejected` if it is not valid."""
-    return _of_statement(statement, _size(script[: statement.start]))
+    """Return the first statement of a script; raise `Rejected` if it is not valid.
+
+    The comment behind a query belongs to its text: SQLite's name of a last column without an alias contains it.
+    """
+    first = _of_statement(statement, _size(script[: statement.start]))
+    rest = script[statement.start + len(statement.text) :]
+    if rest.strip(" ;\n") and first.only_reads and first.text is statement.text and "\0" not in rest:
+        comment = takewhile(lambda token: token.kind in BLANK, sqltext.tokens(rest))
+        first.text += "".join(token.text for token in comment).rstrip()
+    return first
 
 
 def of_script(script: str) -> Iterator[SqlStatement]:

@@ -1,8 +1,9 @@
-"""Virtual tables: ``generate_series``, and ``pragma_database_list`` without the path of the file."""
+"""Virtual tables: ``generate_series``, and ``pragma_database_list`` without paths of files."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import apsw
@@ -24,12 +25,14 @@ def install_series(connection: apsw.Connection) -> None:
     )
 
 
-def hide_path(connection: apsw.Connection) -> None:
-    """Replace ``pragma_database_list``: one row, ``0|main|''``. The PRAGMA itself is read from it (see `statement`).
+def hide_path(connection: apsw.Connection, dirty: Callable[[], bool]) -> None:
+    """Replace ``pragma_database_list``: ``0|main|''``, and ``1|temp|''`` for a stream that has temporary objects.
 
-    SQLite looks for a module of that name before it creates its own.
+    ``dirty()`` is True if the stream may have some: one before it, on the same connection, has opened the schema
+    perhaps, but had none. The PRAGMA itself is read from the table (see `statement`). SQLite looks for a module of that
+    name before it creates its own.
     """
-    module: Any = _DatabaseList()
+    module: Any = _DatabaseList(lambda: dirty() and connection.db_filename("temp") is not None)
     connection.create_module(
         DATABASE_LIST, module, use_bestindex_object=True, eponymous=True, eponymous_only=True, read_only=True
     )
@@ -102,7 +105,10 @@ def _integer(value: Any) -> int:
 
 
 class _DatabaseList:
-    """A virtual table with one row."""
+    """A virtual table with a row for each schema."""
+
+    def __init__(self, has_temporary: Callable[[], bool]) -> None:
+        self._has_temporary = has_temporary
 
     def Connect(self, *_: Any) -> tuple[str, _DatabaseList]:  # noqa: N802 - apsw calls these names
         return "CREATE TABLE databases(seq, name, file)", self
@@ -111,23 +117,27 @@ class _DatabaseList:
         return True
 
     def Open(self) -> _DatabaseListCursor:  # noqa: N802
-        return _DatabaseListCursor()
+        return _DatabaseListCursor(self._has_temporary)
 
 
 class _DatabaseListCursor:
-    """A cursor over that row."""
+    """A cursor over these rows."""
+
+    def __init__(self, has_temporary: Callable[[], bool]) -> None:
+        self._has_temporary = has_temporary
 
     def Filter(self, *_: Any) -> None:  # noqa: N802
-        self._done = False
+        self._names = ["main", "temp"] if self._has_temporary() else ["main"]
+        self._place = 0
 
     def Eof(self) -> bool:  # noqa: N802
-        return self._done
+        return self._place >= len(self._names)
 
     def Column(self, number: int) -> Any:  # noqa: N802
-        return (0, "main", "", 0)[number]  # -1 is the rowid
+        return (self._place, self._names[self._place], "", self._place)[number]  # -1 is the rowid
 
     def Next(self) -> None:  # noqa: N802
-        self._done = True
+        self._place += 1
 
     def Close(self) -> None:  # noqa: N802
         pass

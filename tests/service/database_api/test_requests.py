@@ -38,7 +38,7 @@ REQUESTS = [
 OTHERS = [{"type": "sequence", "sql": "SELECT 1"}, {"type": "describe", "sql_id": 3}, {"type": "get_autocommit"}]
 
 
-@pytest.mark.parametrize("entries", [REQUESTS, REQUESTS + OTHERS, []], ids=["split", "with others", "none"])
+@pytest.mark.parametrize("entries", [REQUESTS, OTHERS + REQUESTS, []], ids=["split", "with others", "none"])
 @pytest.mark.parametrize("baton", [None, "abc"])
 def test_a_large_pipeline_is_decoded_as_a_small_one(entries, baton):
     body = json.dumps({"baton": baton, "requests": entries}).encode()
