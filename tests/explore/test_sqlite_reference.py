@@ -31,8 +31,7 @@ def test_the_functions_exist_in_the_embedded_service():
         functions.install(connection)
         rows = connection.execute("SELECT DISTINCT name FROM pragma_function_list").fetchall()
     table_functions = {"generate_series", "json_each", "json_tree"}
-    optional = {"soundex"}  # SQLITE_SOUNDEX
-    assert FUNCTIONS.keys() <= {name for (name,) in rows} | table_functions | optional
+    assert FUNCTIONS.keys() <= {name for (name,) in rows} | table_functions
 
 
 def test_the_keywords_are_those_of_sqlite():

@@ -145,10 +145,11 @@ jsonb_array_insert jsonb_extract jsonb_group_array jsonb_group_object jsonb_inse
 jsonb_remove jsonb_replace jsonb_set julianday lag last_insert_rowid last_value lead length like likelihood likely ln
 log log10 log2 lower ltrim match matchinfo max median min mod nth_value ntile nullif octet_length offsets percent_rank
 percentile percentile_cont percentile_disc pi pow power printf quote radians random randomblob rank regexp
-regexp_replace regexpi replace round row_number rtreecheck rtreedepth rtreenode rtrim sign sin sinh snippet
+regexp_replace regexpi replace round row_number rtreecheck rtreedepth rtreenode rtrim sign sin sinh snippet soundex
 sqlite_compileoption_get sqlite_compileoption_used sqlite_log sqlite_source_id sqlite_version sqrt stddev stddev_pop
 stddev_samp strftime string_agg substr substring subtype sum tan tanh time timediff total total_changes trim trunc
-typeof unhex unicode unistr unistr_quote unixepoch unlikely upper var_pop var_samp variance zeroblob -> ->>
+typeof unhex unicode unistr unistr_quote unixepoch unlikely upper var_pop var_samp variance vector
+vector32 vector64 vector_distance_cos vector_distance_l2 vector_extract zeroblob -> ->>
 """
 """Functions that access only their arguments and the database (``sqlite_log`` writes to a log that is discarded)."""
 

@@ -9,6 +9,7 @@ import apsw
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error
 from pipemagic.service.limits import LONGEST, Limits
+from pipemagic.service.sqlite import vectors
 from pipemagic.service.sqlite.sandbox import LONGEST_STATEMENT
 
 LONGEST_MESSAGE = 4000
@@ -39,6 +40,7 @@ CHANGED_SINCE = Error(
     str(apsw.mapping_extended_result_codes[apsw.SQLITE_BUSY_SNAPSHOT]),
 )
 
+_MISSING = re.compile(r"no such (?:function|table): (\w+)\Z")
 _SYNTAX = re.compile(r"syntax error$|^incomplete input$|^unrecognized token: ")
 
 
@@ -133,8 +135,8 @@ def sqlite_error(
     """
     # Errors of apsw's own (bindings, say) have no result code.
     code = str(apsw.mapping_result_codes.get(getattr(error, "result", 1) & 0xFF, "SQLITE_ERROR"))
-    name = apsw.mapping_extended_result_codes.get(getattr(error, "extendedresult", 0))
-    extended_code = name if isinstance(name, str) else None
+    extended = apsw.mapping_extended_result_codes.get(getattr(error, "extendedresult", 0))
+    extended_code = extended if isinstance(extended, str) else None
     message, offset = str(error), getattr(error, "error_offset", -1)
     if isinstance(error, apsw.NoMemError):
         return out_of_memory()
@@ -145,6 +147,8 @@ def sqlite_error(
     if isinstance(error, apsw.TooBigError):
         message += f": a value or row has at most {limits.value:,} bytes (--max-value)"
         message += f", the text of a statement {LONGEST_STATEMENT:,}"
+    if (missing := _MISSING.match(message)) and missing[1].lower() in vectors.ELSEWHERE:
+        message = f"only libSQL servers have {missing[1]}; sort by vector_distance_cos() or vector_distance_l2()"
     at = f" (at offset {offset + skipped})" if offset is not None and offset >= 0 else ""
     if _SYNTAX.search(message):
         return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR, extended_code)

@@ -12,12 +12,13 @@ import re
 import threading
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
+from itertools import islice
 from typing import Any
 
 import apsw
 
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.sqlite import aggregates, virtual_tables
+from pipemagic.service.sqlite import aggregates, vectors, virtual_tables
 from pipemagic.service.sqlite.value_limit import most_bytes, too_big
 
 _STARTS = {
@@ -40,6 +41,11 @@ _MEMORY = 256 * 1024
 """Bytes of a compiled pattern: RE2 compiles one, or refuses it, in some 2 ms."""
 _LONGEST_PATTERN = 4096
 _MOST_GROUPS = 30
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_UPPER = bytes.maketrans(_LETTERS.lower(), _LETTERS)
+_NO_LETTERS = bytes(set(range(256)) - set(_LETTERS + _LETTERS.lower()))
+_SOUNDS = bytes.maketrans(_LETTERS, b"01230120022455012623010202")
+_RUN = re.compile(rb"([1-6])\1*")
 _REFERENCE = re.compile(r"\\(.?)", re.DOTALL)
 
 
@@ -55,6 +61,8 @@ def install(connection: apsw.Connection, stopped: Callable[[], bool] = lambda: F
     function: Callable[..., SqlValue] = _date_trunc
     connection.create_scalar_function("date_trunc", function, 2, flags=apsw.SQLITE_INNOCUOUS)
     replace = partial(_regexp_replace, lambda: connection.limit(apsw.SQLITE_LIMIT_LENGTH), stopped)
+    connection.create_scalar_function("soundex", _soundex, 1, flags=apsw.SQLITE_INNOCUOUS)
+    vectors.install(connection)
     for count in (3, 4):
         connection.create_scalar_function("regexp_replace", replace, count, flags=apsw.SQLITE_INNOCUOUS)
     path = _regexp()
@@ -93,6 +101,21 @@ def count_changes_since(connection: apsw.Connection, before: Callable[[], int], 
 
     connection.create_scalar_function("total_changes", total, 0, flags=apsw.SQLITE_INNOCUOUS)
     connection.create_scalar_function("changes", changes, 0, flags=apsw.SQLITE_INNOCUOUS)
+
+
+def _soundex(*arguments: SqlValue) -> str | None:
+    """Return the American Soundex code of a name, as in libSQL and PostgreSQL; '' without ASCII letters.
+
+    SQLite's own, with the option SQLITE_SOUNDEX, gives Ashcraft another code than Ashcroft's: it counts both letters of
+    one sound that an H or W separates.
+    """
+    (name,) = arguments
+    if name is None:
+        return None
+    letters = (name if isinstance(name, bytes) else str(name).encode()).translate(_UPPER, _NO_LETTERS)
+    codes = (letters[:1] + letters[1:].translate(None, b"HW")).translate(_SOUNDS)
+    sounds = [run[1].decode() for run in islice(_RUN.finditer(codes), 4) if run.start()]
+    return letters[:1].decode() + "".join(sounds[:3]).ljust(3, "0") if letters else ""
 
 
 class _Native(threading.local):
