@@ -50,7 +50,7 @@ ONLY = {
     "ipywidgets": {"notebook", "teaching"},
     "traitlets": {"notebook", "teaching"},
     "pandas": {"frames", "client", "explore", "session", "teaching", "notebook", "cli"},
-    "numpy": {"frames", "client", "explore", "session", "teaching", "notebook"},
+    "numpy": {"frames", "client", "explore", "session", "teaching", "notebook", "service"},  # there in `vectors`
     "matplotlib": {"explore"},
     "filelock": {"config"},  # it gives every lock its mode
     "keyring": {"session"},

@@ -76,7 +76,7 @@ def _encode(numbers: list[float], kind: str) -> bytes:
     with numpy.errstate(over="ignore"):
         array = numpy.array(numbers, kind)
     if not numpy.isfinite(array).all():
-        number = next(number for number, kept in zip(numbers, array, strict=True) if not math.isfinite(kept))
+        number = next(number for number, value in zip(numbers, array, strict=True) if not math.isfinite(value))
         raise apsw.SQLError(f"a vector of {array.itemsize * 8}-bit floats cannot have {number}")
     return array.tobytes() + _DOUBLE_MARK * (kind == _DOUBLE)
 
