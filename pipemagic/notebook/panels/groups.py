@@ -20,7 +20,7 @@ from pipemagic.text import list_names, plural, word
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group
 
-COLUMNS = [
+COLUMNS: list[dict[str, Any]] = [
     {"title": "Group", "sortable": True}, {"title": "Primary"}, {"title": "Replicas"}, {"title": "Databases"},
     {"title": "Version", "extra": True}, {"title": ""},
 ]  # fmt: skip
