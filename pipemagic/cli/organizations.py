@@ -11,6 +11,7 @@ from pipemagic.cli import console
 from pipemagic.cli.api import CredentialsFile, SelectedService, api_command, data_option, management, name_argument
 from pipemagic.errors import NotFound, UnsupportedError
 from pipemagic.management_api.client import Management
+from pipemagic.management_api.models import describe_data
 from pipemagic.text import format_size
 
 RESOURCES = ["rows_read", "rows_written", "storage_bytes", "databases", "groups", "locations"]
@@ -88,6 +89,30 @@ def remove_member(api: Management, username: str, yes: bool) -> None:
     console.confirm(f"Remove {username} from {api.slug}?", yes=yes)
     api.remove_member(username)
     console.print_line(username)
+
+
+@org.group("audit-logs")
+def audit_logs() -> None:
+    """Show who changed what in an organization."""
+
+
+@api_command(audit_logs, "list", console.json_option)
+@click.option("-p", "--page", type=click.IntRange(1), default=1, show_default=True, help="The page.")
+@click.option(
+    "-s",
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=25,
+    show_default=True,
+    help="The number of entries of a page.",
+)
+def list_audit_logs(api: Management, page: int, limit: int, as_json: bool) -> None:
+    """List the changes, the newest first."""
+    rows = [
+        (entry.created, entry.author, entry.origin, entry.code, describe_data(entry.data))
+        for entry in api.audit_logs(page, limit)
+    ]
+    console.print_records(["created", "author", "origin", "code", "data"], rows, as_json=as_json)
 
 
 # -- the plan

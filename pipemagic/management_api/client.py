@@ -35,6 +35,7 @@ from pipemagic.management_api.branches import timestamp
 from pipemagic.management_api.models import (
     DEFAULT_GROUP,
     ApiToken,
+    AuditLog,
     DatabaseInfo,
     Group,
     Instance,
@@ -398,6 +399,12 @@ class Management:
     def remove_member(self, username: str) -> None:
         """Remove an account from the organization."""
         self._call("DELETE", self._path("members", username), optional="members")
+
+    def audit_logs(self, page: int = 1, size: int = 100) -> list[AuditLog]:
+        """List the changes in the organization, the newest first: a page, of ``size`` entries, counted from 1."""
+        params = {"page": str(page), "page_size": str(size)}
+        response = self._call("GET", self._path("audit-logs"), params=params, optional="audit logs", is_list=True)
+        return [AuditLog.read(item) for item in listed(response, "audit_logs")]
 
     def subscription(self) -> Subscription:
         """Return the organization's plan."""

@@ -132,6 +132,25 @@ class ApiToken(Model, frozen=True, rename={"created": "created_at"}):
         return super().read(item, owner=text_of(member(item, "owner"), "username"), **given)
 
 
+class AuditLog(Model, frozen=True, rename={"created": "created_at"}):
+    """A change in an organization: its ``code`` (``db-create``, ...), who made it, and when (RFC 3339).
+
+    ``data`` names what was changed; its members differ by code and service.
+    """
+
+    code: str = ""
+    author: str = ""
+    origin: str = ""
+    created: str = ""
+    message: str = ""
+    data: Mapping[str, Any] = {}
+
+
+def describe_data(data: Mapping[str, Any]) -> str:
+    """Return the data of an `AuditLog` as text."""
+    return ", ".join(f"{name} {value}" for name, value in data.items() if isinstance(value, str | int | float))
+
+
 class Member(Model, frozen=True):
     """An account in an organization; ``role`` is owner, admin, member or viewer."""
 

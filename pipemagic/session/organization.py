@@ -177,6 +177,10 @@ class Organization:
         """List the organizations that the token's owner belongs to."""
         return self._api.organizations()
 
+    def audit_logs(self, page: int = 1) -> list[models.AuditLog]:
+        """List the changes in the organization, the newest first, in pages of 100."""
+        return self._api.audit_logs(page)
+
     def settings(self) -> models.Organization:
         """Return the organization itself, with its settings."""
         return self._api.organization()

@@ -184,6 +184,18 @@ def test_platform_tokens_with_limits(folder, run, edge, monkeypatch, capsys):
     assert "Error: a token for a group requires scopes" in err
 
 
+def test_audit_logs(run):
+    run("org", "create", "Logbook")
+    for name in ("edge", "core", "rest"):
+        run("group", "create", name, "--location", "ams", "--org", "logbook")
+    lines = run("org", "audit-logs", "list", "--org", "logbook", "--limit", "2")[1].splitlines()
+    assert [line.split()[1:] for line in lines[1:]] == [
+        ["local", "cli", "group-create", "name", f"{name},", "location", "ams"] for name in ("rest", "core")
+    ]
+    older = json.loads(run("org", "audit-logs", "list", "--org", "logbook", "-s", "2", "-p", "2", "--json")[1])
+    assert [entry["data"] for entry in older] == ["name edge, location ams", "name Logbook"]
+
+
 def test_overages(run):
     assert run("plan", "overages", "enable") == (0, "enabled\n", "")
     assert json.loads(run("plan", "show", "--json")[1])["overages"] is True

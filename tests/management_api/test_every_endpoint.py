@@ -53,6 +53,7 @@ ENDPOINTS = {
     "members": Endpoint(f"GET {ORG}/members", lambda api: api.members()),
     "add_member": Endpoint(f"POST {ORG}/members", lambda api: api.add_member("grace")),
     "remove_member": Endpoint(f"DELETE {ORG}/members/grace", lambda api: api.remove_member("grace")),
+    "audit_logs": Endpoint(f"GET {ORG}/audit-logs", lambda api: api.audit_logs()),
     "subscription": Endpoint(f"GET {ORG}/subscription", lambda api: api.subscription()),
     "plans": Endpoint(f"GET {ORG}/plans", lambda api: api.plans()),
     "usage": Endpoint(f"GET {ORG}/usage", lambda api: api.usage()),
@@ -172,7 +173,17 @@ def test_an_endpoint_of_every_service_that_is_not_there(api, server, answer, kin
 NEEDED = {
     **dict.fromkeys(["signup", "login", "create_api_token", "create_group_token", "create_token"], "no token"),
     **dict.fromkeys(
-        ["api_tokens", "organization_tokens", "organizations", "members", "plans", "groups", "databases", "instances"],
+        [
+            "api_tokens",
+            "organization_tokens",
+            "organizations",
+            "members",
+            "audit_logs",
+            "plans",
+            "groups",
+            "databases",
+            "instances",
+        ],
         "no list of",
     ),
 }

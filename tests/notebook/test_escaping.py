@@ -128,6 +128,7 @@ CELLS = {
     "delete-group": f"%pipedb delete-group {LINE_WORD} --confirm",
     "delete-group, unconfirmed": f"%pipedb delete-group {LINE_WORD}",
     "organizations": "%pipedb organizations",
+    "audit-logs": "%pipedb audit-logs",
     "usage": "%pipedb usage --databases",
     "create-token": f"%pipedb create-token {LINE_WORD} --to-env A_TOKEN",
     "invalidate-tokens": f"%pipedb invalidate-tokens {LINE_WORD} --confirm",

@@ -89,6 +89,15 @@ def test_protection_from_deletion(embedded):
     assert embedded("%pipedb delete-database flights --confirm").lines == ["Deleted database flights."]
 
 
+def test_audit_logs(embedded):
+    embedded("%pipedb delete-database flights --confirm")
+    newest = embedded("%pipedb audit-logs").value.iloc[0]
+    assert newest[["author", "origin", "code", "data"]].tolist() == ["local", "cli", "db-delete", "database flights"]
+    assert embedded("%pipedb audit-logs --page 1000").value.empty
+    for page in ("0", "x", "-1"):
+        assert "--page requires a positive integer" in embedded.fails(f"%pipedb audit-logs --page {page}").out
+
+
 def test_the_connections_to_a_deleted_database_are_closed(embedded):
     embedded("%pipedb connect flights\n%pipedb connect flights --as again --read-only\n%pipedb use flights")
     assert embedded("%pipedb delete-database flights --confirm").lines == [

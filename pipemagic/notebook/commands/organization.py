@@ -304,6 +304,25 @@ def organizations(context: CommandContext) -> DataFrame:
     return frame_of(rows, "organization", "name", "type", "current")
 
 
+@GROUP.command(Option("--page", "the page of 100 changes; by default 1, the newest ones", "N"))
+def audit_logs(context: CommandContext) -> DataFrame:
+    """List who changed what in the organization, the newest change first.
+
+    %pipedb audit-logs
+    %pipedb audit-logs --page 2
+    """
+    from pipemagic.management_api.models import describe_data
+
+    page = context.args.get("--page") or "1"
+    if not page.isdecimal() or int(page) < 1:
+        raise UsageError(f"--page requires a positive integer, not {page}", hint="%pipedb audit-logs --page 2")
+    rows = (
+        (entry.created, entry.author, entry.origin, entry.code, describe_data(entry.data))
+        for entry in context.organization.audit_logs(int(page))
+    )
+    return frame_of(rows, "created", "author", "origin", "code", "data")
+
+
 @GROUP.command(Option("--databases", "show the usage of each database"))
 def usage(context: CommandContext) -> DataFrame:
     """Show the usage of this month and the quotas.

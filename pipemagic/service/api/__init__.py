@@ -11,7 +11,15 @@ from inspect import isgenerator
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from pipemagic.service.api import accounts, databases, groups, organizations, tokens, usage  # noqa: F401 - operations
+from pipemagic.service.api import (  # the operations
+    accounts,  # noqa: F401
+    audit,
+    databases,  # noqa: F401
+    groups,  # noqa: F401
+    organizations,  # noqa: F401
+    tokens,  # noqa: F401
+    usage,  # noqa: F401
+)
 from pipemagic.service.api.operations import OPERATIONS, ORG, ApiRequest, Operation, Reach, ServiceParts, parse_body
 from pipemagic.service.catalog.catalog import unknown_database
 from pipemagic.service.catalog.organizations import Role
@@ -69,6 +77,7 @@ class ManagementEndpoint(Endpoint):
         arguments = [] if operation.body is None else [parse_body(operation.body, body)]
         result = operation.function(api_request, *arguments)
         response = json((yield from result) if isgenerator(result) else result)
+        audit.record(api_request, operation, arguments[0] if arguments else None)
         compress_if_large(response, request)
         return response
 

@@ -98,7 +98,7 @@ def get_database(request: ApiRequest) -> Any:
     return {"database": database_json(request, _database(request))}
 
 
-@Operation("POST", DATABASES)
+@Operation("POST", DATABASES, audit="db-create")
 def create_database(request: ApiRequest, body: NewDatabase) -> Any:
     """Create a database in a group: empty, as a copy of another one, or for a file that is uploaded next."""
     group = _group_name(request, body)
@@ -162,7 +162,7 @@ def _original(request: ApiRequest, source: SeedSource | None) -> tuple[DatabaseR
     return original, moment
 
 
-@Operation("DELETE", DATABASE)
+@Operation("DELETE", DATABASE, audit="db-delete")
 def delete_database(request: ApiRequest) -> Any:
     """Delete a database and its files."""
     request.parts.engine.check_change()
@@ -206,7 +206,7 @@ def get_settings(request: ApiRequest) -> Any:
     return _settings_json(_database(request))
 
 
-@Operation("PATCH", f"{DATABASE}/configuration", for_operator=True)
+@Operation("PATCH", f"{DATABASE}/configuration", audit="db-configure", for_operator=True)
 def update_settings(request: ApiRequest, body: DatabaseSettings) -> Any:
     """Change the settings of a database, from the next request on; `block_reads` ends what runs."""
     changes = body.changes()

@@ -91,7 +91,7 @@ def get_group(request: ApiRequest) -> Any:
     return {"group": group_json(request, request.catalog.group(request["org"], request["group"]))}
 
 
-@Operation("POST", GROUPS)
+@Operation("POST", GROUPS, audit="group-create")
 def create_group(request: ApiRequest, body: NewGroup) -> Any:
     """Create a group at a location."""
     request.parts.engine.check_group(body.location)
@@ -100,7 +100,7 @@ def create_group(request: ApiRequest, body: NewGroup) -> Any:
     return {"group": group_json(request, record)}
 
 
-@Operation("DELETE", GROUP)
+@Operation("DELETE", GROUP, audit="group-delete")
 def delete_group(request: ApiRequest) -> Any:
     """Delete a group and all its databases."""
     request.parts.engine.check_change()
@@ -117,7 +117,7 @@ def get_group_settings(request: ApiRequest) -> Any:
     return {"delete_protection": request.catalog.group(request["org"], request["group"]).delete_protection}
 
 
-@Operation("PATCH", f"{GROUP}/configuration")
+@Operation("PATCH", f"{GROUP}/configuration", audit="group-configure")
 def update_group_settings(request: ApiRequest, body: GroupSettings) -> Any:
     """Change the settings of a group."""
     if body.delete_protection is not None:
@@ -125,7 +125,7 @@ def update_group_settings(request: ApiRequest, body: GroupSettings) -> Any:
     return get_group_settings(request)
 
 
-@Operation("POST", LOCATION)
+@Operation("POST", LOCATION, audit="instance-create")
 def add_location(request: ApiRequest) -> Any:
     """Add a location to a group, unless the group has it; its databases get replicas there."""
     request.parts.engine.check_location(request["location"])
@@ -133,7 +133,7 @@ def add_location(request: ApiRequest) -> Any:
     return _apply_locations(request, record, "added")
 
 
-@Operation("DELETE", LOCATION)
+@Operation("DELETE", LOCATION, audit="instance-delete")
 def remove_location(request: ApiRequest) -> Any:
     """Remove a location from a group, with the replicas there."""
     request.parts.engine.check_change()

@@ -228,6 +228,8 @@ class Operation:
     """True if the operator of the service may use it in every organization, as a member: to suspend a database."""
     outside: Reach = Reach.ACCOUNT
     """The reach that a token needs for a path without an organization."""
+    audit: str = ""
+    """The code of its entries in the audit log; empty for an operation without one."""
     query: Mapping[str, Any] = field(default_factory=dict)
     """JSON schemas of the query parameters, for OpenAPI."""
     function: Callable[..., Any] = field(init=False)

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 MEMBERS = f"{ORG}/members"
 MEMBER = f"{MEMBERS}/{{username}}"
+INVITES = "/v2/organizations/{org}/invites"
 
 RoleName = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [role.label for role in Role]})]
 
@@ -38,6 +39,14 @@ class NewMember(Body):
     """An account and its role."""
 
     username: str
+    role: RoleName = Role.MEMBER.label
+
+
+class Invite(Body):
+    """An account and its role; ``email`` is refused."""
+
+    email: str | None = None
+    username: str | None = None
     role: RoleName = Role.MEMBER.label
 
 
@@ -71,7 +80,9 @@ def get_organization(request: ApiRequest) -> Any:
     return {"organization": organization_json(request, request.catalog.organizations.get(request["org"]))}
 
 
-@Operation("POST", "/v1/organizations", query={"dry_run": {"type": "string", "enum": ["true", "false"]}})
+@Operation(
+    "POST", "/v1/organizations", audit="org-create", query={"dry_run": {"type": "string", "enum": ["true", "false"]}}
+)
 def create_organization(request: ApiRequest, body: NewOrganization) -> Any:
     """Create a team. With ``dry_run``, check only whether that is possible."""
     name, slug = body.name.strip(), slug_of(body.name)
@@ -81,12 +92,13 @@ def create_organization(request: ApiRequest, body: NewOrganization) -> Any:
         request.catalog.organizations.check_free(check_slug(slug))
         return {"org": {"name": name, "slug": slug, "type": "team"}}
     record = request.catalog.organizations.create(request.account, slug, name=name)
+    request.params["org"] = slug
     log.info("organization %s created by %s", slug, request.account.username)
     organization = organization_json(request, record)
     return {"org": organization, "organization": organization}
 
 
-@Operation("PATCH", ORG, role=Role.ADMIN)
+@Operation("PATCH", ORG, audit="org-set-overages", role=Role.ADMIN)
 def update_organization(request: ApiRequest, body: OrganizationSettings) -> Any:
     """Change the overages setting."""
     record = request.catalog.organizations.set_overages(request["org"], body.overages)
@@ -125,13 +137,13 @@ def get_member(request: ApiRequest) -> Any:
     return {"member": member_json(request.catalog.organizations.member(request["org"], request["username"]))}
 
 
-@Operation("POST", MEMBERS, role=Role.ADMIN)
+@Operation("POST", MEMBERS, audit="org-member-add", role=Role.ADMIN)
 def add_member(request: ApiRequest, body: NewMember) -> Any:
     """Add an account to the organization."""
     return _add_member(request, body.username, body.role)
 
 
-@Operation("POST", MEMBER, role=Role.ADMIN)
+@Operation("POST", MEMBER, audit="org-member-add", role=Role.ADMIN)
 def add_named_member(request: ApiRequest, body: NewRole) -> Any:
     """Add the account of the path to the organization."""
     return _add_member(request, request["username"], body.role)
@@ -147,7 +159,7 @@ def _add_member(request: ApiRequest, username: str, label: str) -> Any:
     return {"member": username, "role": role.label}
 
 
-@Operation("PATCH", MEMBER, role=Role.ADMIN)
+@Operation("PATCH", MEMBER, audit="org-member-configure", role=Role.ADMIN)
 def update_member(request: ApiRequest, body: ChangedRole) -> Any:
     """Change a member's role."""
     role = _grantable(request, body.role)
@@ -157,7 +169,7 @@ def update_member(request: ApiRequest, body: ChangedRole) -> Any:
     return get_member(request)
 
 
-@Operation("DELETE", MEMBER, role=Role.VIEWER)
+@Operation("DELETE", MEMBER, audit="org-member-rm", role=Role.VIEWER)
 def remove_member(request: ApiRequest) -> Any:
     """Remove a member, who may also be the sender. Database tokens of the member stay valid until a rotation."""
     if request["username"] != request.account.username:
@@ -167,6 +179,29 @@ def remove_member(request: ApiRequest) -> Any:
     request.catalog.organizations.remove_member(request["org"], request["username"])
     log.info("%s removed %s from %s", request.account.username, request["username"], request["org"])
     return {"member": request["username"]}
+
+
+@Operation("GET", INVITES)
+def list_invites(request: ApiRequest) -> Any:
+    """List the pending invites: there are none, since an invited account is a member at once."""
+    request.catalog.organizations.get(request["org"])
+    return {"invites": []}
+
+
+@Operation("POST", INVITES, audit="org-member-add", role=Role.ADMIN)
+def invite(request: ApiRequest, body: Invite) -> Any:
+    """Add an account to the organization: the service sends no e-mail, so the username is required."""
+    if body.email is not None or body.username is None:
+        raise Refused(400, "this service sends no e-mail: invite an account by its username")
+    member = _add_member(request, body.username, body.role)
+    return {"invited": {"email": "", "username": member["member"], "role": member["role"],
+                        "organization": request["org"]}}  # fmt: skip
+
+
+@Operation("DELETE", f"{INVITES}/{{email}}", role=Role.ADMIN)
+def delete_invite(request: ApiRequest) -> Any:  # noqa: ARG001
+    """Return 404: there are no pending invites."""
+    raise Refused(404, "invite not found")
 
 
 def member_json(member: MemberRecord) -> dict[str, Any]:

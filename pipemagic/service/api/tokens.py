@@ -49,7 +49,7 @@ class PlatformTokenOptions(Body):
     scopes: list[ScopeName] | None = None
 
 
-@Operation("POST", f"{DATABASE}/auth/tokens", role=Role.VIEWER, query=QUERY)
+@Operation("POST", f"{DATABASE}/auth/tokens", audit="db-token-create", role=Role.VIEWER, query=QUERY)
 def create_database_token(request: ApiRequest, body: DatabaseTokenOptions) -> Any:  # noqa: ARG001
     """Create a token for one database."""
     rights = _parse_rights(request)
@@ -57,7 +57,7 @@ def create_database_token(request: ApiRequest, body: DatabaseTokenOptions) -> An
     return {"jwt": request.parts.tokens.issue_database(database, **rights)}
 
 
-@Operation("POST", f"{GROUP}/auth/tokens", role=Role.VIEWER, query=QUERY)
+@Operation("POST", f"{GROUP}/auth/tokens", audit="group-token-create", role=Role.VIEWER, query=QUERY)
 def create_group_token(request: ApiRequest, body: DatabaseTokenOptions) -> Any:  # noqa: ARG001
     """Create a token for all databases of a group, including later ones."""
     rights = _parse_rights(request)
@@ -77,7 +77,7 @@ def _parse_rights(request: ApiRequest) -> dict[str, Any]:
     return {"read_only": read_only, "expires_in": expires_in, "subject": request.account.username}
 
 
-@Operation("POST", f"{DATABASE}/auth/rotate")
+@Operation("POST", f"{DATABASE}/auth/rotate", audit="db-rotate-creds")
 def rotate_database_tokens(request: ApiRequest) -> Any:
     """Invalidate all tokens of a database, and end the streams that were opened with them."""
     request.parts.engine.check_change()
@@ -87,7 +87,7 @@ def rotate_database_tokens(request: ApiRequest) -> Any:
     return {}
 
 
-@Operation("POST", f"{GROUP}/auth/rotate")
+@Operation("POST", f"{GROUP}/auth/rotate", audit="group-rotate-creds")
 def rotate_group_tokens(request: ApiRequest) -> Any:
     """Invalidate all tokens of a group and of its databases, and end the streams that were opened with them."""
     request.parts.engine.check_change()
@@ -113,7 +113,7 @@ def list_tokens(request: ApiRequest) -> Any:
     return {"tokens": [_token_json(token) for token in _own_tokens(request)]}
 
 
-@Operation("POST", API_TOKEN, outside=Reach.ORGANIZATION)
+@Operation("POST", API_TOKEN, audit="user-token-create", outside=Reach.ORGANIZATION)
 def create_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:
     """Create a platform token; no later response contains its value.
 
@@ -127,15 +127,15 @@ def create_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:
     return {"name": record.name, "id": record.id, "token": token}
 
 
-@Operation("POST", "/v2/auth/api-tokens/{name}", outside=Reach.ORGANIZATION)
+@Operation("POST", "/v2/auth/api-tokens/{name}", audit="user-token-create", outside=Reach.ORGANIZATION)
 def create_wrapped_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:
     """Create a platform token, for clients of version 2."""
     token = create_token(request, body)
     return {"token": {"name": token["name"], "id": token["id"], "value": token["token"]}}
 
 
-@Operation("DELETE", API_TOKEN, outside=Reach.ORGANIZATION)
-@Operation("DELETE", "/v2/auth/api-tokens/{name}", outside=Reach.ORGANIZATION)
+@Operation("DELETE", API_TOKEN, audit="user-token-delete", outside=Reach.ORGANIZATION)
+@Operation("DELETE", "/v2/auth/api-tokens/{name}", audit="user-token-delete", outside=Reach.ORGANIZATION)
 def revoke_token(request: ApiRequest) -> Any:
     """Revoke a platform token."""
     if request["name"] == FIRST_TOKEN:
@@ -161,7 +161,7 @@ def list_organization_tokens(request: ApiRequest) -> Any:
     return {"tokens": items}
 
 
-@Operation("DELETE", f"{ORG}/api-tokens/{{token}}", role=Role.VIEWER)
+@Operation("DELETE", f"{ORG}/api-tokens/{{token}}", audit="user-token-delete", role=Role.VIEWER)
 def revoke_organization_token(request: ApiRequest) -> Any:
     """Revoke a platform token of the organization, by its id; only admins and owners can revoke those of others."""
     for token in _organization_tokens(request):

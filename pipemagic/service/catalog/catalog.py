@@ -13,6 +13,7 @@ import apsw
 import msgspec
 
 from pipemagic.service.catalog.accounts import AccountRecord, Accounts
+from pipemagic.service.catalog.audit import AuditLogs
 from pipemagic.service.catalog.names import LABEL_LIMIT, check_name
 from pipemagic.service.catalog.organizations import OrganizationRecord, Organizations
 from pipemagic.service.catalog.records import DATABASES, GROUPS, DatabaseRecord, GroupRecord, Parent
@@ -42,6 +43,7 @@ class Catalog:
         self.accounts = Accounts(self.store)
         self.organizations = Organizations(self.store)
         self.usage = UsageTables(self.store)
+        self.audit = AuditLogs(self.store)
         if self.accounts.operator() is None:
             self.open_account(OPERATOR)
 

@@ -48,6 +48,17 @@ CREATE TABLE members (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX members_by_account ON members (account);
 
+CREATE TABLE audit_logs (
+  id INTEGER PRIMARY KEY,
+  organization TEXT NOT NULL REFERENCES organizations ON DELETE CASCADE,
+  code TEXT NOT NULL,
+  author TEXT NOT NULL,  -- the username; the account may have been deleted since
+  origin TEXT NOT NULL,  -- cli or web
+  created REAL NOT NULL,
+  data TEXT NOT NULL  -- JSON
+) STRICT;
+CREATE INDEX audit_logs_by_organization ON audit_logs (organization, id);
+
 -- One row: the number of rotations of any tokens. `rotated` below is the number of the last one: older tokens are void.
 CREATE TABLE rotations (number INTEGER NOT NULL) STRICT;
 INSERT INTO rotations VALUES (0);

@@ -12,3 +12,13 @@ CREATE TABLE branches (
   parent_name TEXT NOT NULL,
   moment REAL NOT NULL  -- when the parent had the content that was copied
 ) STRICT;
+CREATE TABLE audit_logs (
+  id INTEGER PRIMARY KEY,
+  organization TEXT NOT NULL REFERENCES organizations ON DELETE CASCADE,
+  code TEXT NOT NULL,
+  author TEXT NOT NULL,  -- the username; the account may have been deleted since
+  origin TEXT NOT NULL,  -- cli or web
+  created REAL NOT NULL,
+  data TEXT NOT NULL  -- JSON
+) STRICT;
+CREATE INDEX audit_logs_by_organization ON audit_logs (organization, id);

@@ -9,6 +9,7 @@ from pipemagic.service.catalog.organizations import Role
 
 PARTS = {
     "group": "edge", "db": "flights", "location": "nrt", "username": "ada", "instance": "ams", "token": "x",
+    "email": "x",
 }  # fmt: skip
 BODY = {
     "name": "new", "location": "ams", "group": "edge", "overages": True, "username": "eve", "role": "viewer",
