@@ -12,6 +12,7 @@ CREATE TABLE branches (
   parent_name TEXT NOT NULL,
   moment REAL NOT NULL  -- when the parent had the content that was copied
 ) STRICT;
+
 CREATE TABLE audit_logs (
   id INTEGER PRIMARY KEY,
   organization TEXT NOT NULL REFERENCES organizations ON DELETE CASCADE,
