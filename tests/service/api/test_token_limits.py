@@ -45,7 +45,9 @@ REQUIRED = {
     "POST {org}/members": ORGANIZATION, "POST {org}/members/{username}": ORGANIZATION,
     "PATCH {org}/members/{username}": ORGANIZATION, "DELETE {org}/members/{username}": ORGANIZATION,
     "GET {org}/usage": ORGANIZATION, "GET {org}/plans": ORGANIZATION, "GET {org}/subscription": ORGANIZATION,
-    "GET {org}/invoices": ORGANIZATION,
+    "GET {org}/invoices": ORGANIZATION, "GET {org}/audit-logs": ORGANIZATION,
+    "GET /v2/organizations/{org}/invites": ORGANIZATION, "POST /v2/organizations/{org}/invites": ORGANIZATION,
+    "DELETE /v2/organizations/{org}/invites/{email}": ORGANIZATION,
     "GET {org}/api-tokens": ORGANIZATION, "DELETE {org}/api-tokens/{token}": ORGANIZATION,
     "GET /v1/organizations": ORGANIZATION, "GET /v2/organizations": ORGANIZATION,
     "GET /v1/auth/api-tokens": ORGANIZATION, "GET /v2/auth/api-tokens": ORGANIZATION,
@@ -60,7 +62,7 @@ REQUIRED = {
 
 PARTS = {
     "group": "edge", "db": "flights", "location": "nrt", "username": "ada", "instance": "ams", "slug": "acme",
-    "name": "ci", "token": "x",
+    "name": "ci", "token": "x", "email": "x",
 }  # fmt: skip
 BODY = {
     "name": "new", "location": "ams", "group": "edge", "overages": True, "username": "eve", "role": "viewer",
