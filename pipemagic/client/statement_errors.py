@@ -8,7 +8,14 @@ from __future__ import annotations
 import re
 
 from pipemagic.client.replication import AGAIN, BEHIND
-from pipemagic.errors import StatementError, UnknownName
+from pipemagic.errors import (
+    InterruptedRequest,
+    PipemagicError,
+    ServerError,
+    StatementError,
+    UnknownName,
+    UnknownOutcome,
+)
 from pipemagic.hrana.messages import Error
 from pipemagic.sql import character_offset, tokens
 
@@ -31,6 +38,12 @@ def statement_error(error: Error, sql: str = "", index: int = 0) -> StatementErr
         code = UnknownName.code
     extended = error.extended_code or ""
     return StatementError(message, code=code, extended_code=extended, index=index, sql=sql, offset=offset, hint=hint)
+
+
+def may_be_invalid_text(error: PipemagicError) -> bool:
+    """Return True for an error that a text of a result causes that is not UTF-8: sqld breaks the connection off."""
+    broke_off = isinstance(error, UnknownOutcome) and not isinstance(error, InterruptedRequest)
+    return broke_off or (isinstance(error, StatementError | ServerError) and "utf-8" in error.message.lower())
 
 
 def parse_message(message: str, sql: str) -> tuple[str, int | None]:

@@ -19,7 +19,8 @@ from dataclasses import replace
 from operator import eq
 from typing import TYPE_CHECKING, Any
 
-from pipemagic.errors import ParameterError, UnsupportedError
+from pipemagic.client.statement_errors import may_be_invalid_text
+from pipemagic.errors import ParameterError, PipemagicError, UnsupportedError
 from pipemagic.explore import diff_sql
 from pipemagic.explore.diff_result import ChangedValue, Diff, Row
 from pipemagic.explore.diff_sql import (
@@ -36,7 +37,7 @@ from pipemagic.explore.diff_sql import (
     with_days,
 )
 from pipemagic.frames.columnar import ColumnarRows, columnar
-from pipemagic.frames.columns import are_same, concat
+from pipemagic.frames.columns import InvalidText, are_same, concat
 from pipemagic.hrana.values import Float, SqlValue, Value, decode
 from pipemagic.sql import quote
 
@@ -145,9 +146,13 @@ def _compare_databases(
         raise UnsupportedError(f"the databases have different text encodings: {encodings[0]} and {encodings[1]}")
     comparison = _Comparison((a, b), databases, key, rest, limit, _ENCODINGS[encodings[0]])
     try:
-        return comparison.run(signs=False)
-    except _UnsignedInfinity:  # read all rows again, with the signs of infinities
-        return comparison.run(signs=True)
+        return comparison.run(exactly=False)
+    except _UnsignedInfinity:
+        return comparison.run(exactly=True)
+    except PipemagicError as error:
+        if not may_be_invalid_text(error):
+            raise
+        return comparison.run(exactly=True)
 
 
 class _Comparison:
@@ -160,18 +165,19 @@ class _Comparison:
         self._limit, self._encoding = limit, encoding
         self._found, self._block = Differences(), _BLOCK
 
-    def run(self, *, signs: bool) -> Differences:
+    def run(self, *, exactly: bool) -> Differences:
+        """Compare all rows; ``exactly`` reads the signs of infinities, and texts as bytes, which may be invalid."""
         self._found, self._block = Differences(), _BLOCK
         with ExitStack() as stack:
-            a, b = (_Rows(stack.enter_context(self._cursor(side, signs=signs)), signs=signs) for side in (0, 1))
+            a, b = (_Rows(stack.enter_context(self._cursor(side, exactly=exactly)), exactly=exactly) for side in (0, 1))
             self._merge(a, b)
         return self._found
 
-    def _cursor(self, side: int, *, signs: bool) -> Any:
+    def _cursor(self, side: int, *, exactly: bool) -> Any:
         source = self._sources[side]
         names = ["t." + quote(column.b if side else column.a) for column in self._columns]
         order = ", ".join(f"{name} COLLATE BINARY" for name in names[: self._key or None])
-        cells = sent_cells(names) if signs else ", ".join(names)
+        cells = sent_cells(names) if exactly else ", ".join(names)
         statement = f"SELECT {cells} FROM {source.rows} AS t ORDER BY {order}"
         return self._databases[side].cursor(statement, source.args or None)
 
@@ -274,15 +280,17 @@ class _Comparison:
                 return (1, value)
             case str():
                 return (2, value.encode(self._encoding))
+            case InvalidText():
+                return (2, bytes(value))
         return (3, value)
 
 
 class _Rows:
     """The rows of one database, singly or in blocks by columns. ``count`` is the number of rows before the current."""
 
-    def __init__(self, cursor: Any, *, signs: bool) -> None:
+    def __init__(self, cursor: Any, *, exactly: bool) -> None:
         self._cursor, self._batches = cursor, iter(cursor)
-        self._signs = signs
+        self._exactly = exactly
         self._batch, self._at = ColumnarRows(cursor.cols, [[] for _ in cursor.cols], 0), 0
         self._single: deque[Row] = deque()
         self.last: Row | None = None
@@ -324,7 +332,7 @@ class _Rows:
 
     def _decode(self, row: Sequence[Value]) -> Row:
         """Return the values of a row. Raise _UnsignedInfinity if the sign of an infinity is unknown."""
-        if self._signs:
+        if self._exactly:
             return decode_row(row)
         if any(isinstance(cell, Float) and cell.value is None and not cell.sign for cell in row):
             raise _UnsignedInfinity

@@ -14,9 +14,11 @@ from pipemagic import sql
 from pipemagic.errors import ParameterError, UnknownName
 from pipemagic.explore.conditions import args_of, check_balance
 from pipemagic.explore.diff_result import Row
+from pipemagic.explore.previews import LETTER
 from pipemagic.explore.round_trip import run_queries
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.schema_reader import read_relation
+from pipemagic.frames.columns import InvalidText
 from pipemagic.hrana.values import SqlValue, Text, Value, decode
 from pipemagic.sql import dates, folded, quote
 from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
@@ -256,25 +258,42 @@ def typed(value: SqlValue) -> tuple[str, SqlValue]:
 
 
 def sent_cells(cells: Sequence[str]) -> str:
-    """Return the expressions that send the cells of a row, and the signs of infinities in a cell of their own.
+    """Return the expressions that send the cells of a row, and a text with a letter for each.
 
-    JSON has no infinities: some servers send null or invalid JSON for them. So NULL is sent in their place.
+    JSON has no infinities: some servers send null or invalid JSON for them. So NULL is sent in their place, and the
+    letter is their sign. Texts of databases in UTF-8, which may be invalid, are sent as bytes, and the letter is t.
     """
-    finite = (f"CASE WHEN typeof({cell}) = 'real' AND abs({cell}) = 9e999 THEN NULL ELSE {cell} END" for cell in cells)
+    is_text = f"typeof({{0}}) = 'text' AND {LETTER} = x'61'"
+    sent = (
+        f"CASE WHEN typeof({cell}) = 'real' AND abs({cell}) = 9e999 THEN NULL "
+        f"WHEN {is_text.format(cell)} THEN CAST({cell} AS BLOB) ELSE {cell} END"
+        for cell in cells
+    )
     # The type comes first, because in a text column 'Inf' = 9e999.
-    signs = [
-        f"CASE WHEN typeof({cell}) <> 'real' THEN '.' "
+    letters = [
+        f"CASE WHEN {is_text.format(cell)} THEN 't' WHEN typeof({cell}) <> 'real' THEN '.' "
         f"WHEN {cell} = 9e999 THEN '+' WHEN {cell} = -9e999 THEN '-' ELSE '.' END"
         for cell in cells
     ]
-    return ", ".join([*finite, _join(signs, "||")])
+    return ", ".join([*sent, _join(letters, "||")])
 
 
 def decode_row(row: Sequence[Value]) -> Row:
     """Return the values of a row sent by `sent_cells`."""
     *cells, last = row
-    signs = last.value if isinstance(last, Text) else ""
-    return tuple(decode(cell) if sign == "." else float(f"{sign}inf") for cell, sign in zip(cells, signs, strict=True))
+    letters = last.value if isinstance(last, Text) else ""
+    return tuple(_decode_cell(decode(cell), letter) for cell, letter in zip(cells, letters, strict=True))
+
+
+def _decode_cell(value: SqlValue, letter: str) -> SqlValue:
+    if letter in "+-":
+        return float(f"{letter}inf")
+    if letter != "t" or not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return InvalidText(value)
 
 
 def _duplicates(source: DiffInput, names: Sequence[str]) -> str:

@@ -32,12 +32,13 @@ from pipemagic.explore.page_values import (
     row_cells,
     row_values,
 )
-from pipemagic.explore.previews import LETTER, InvalidText, byte_length, decode_preview, preview_sql
+from pipemagic.explore.previews import LETTER, byte_length, decode_preview, preview_sql
 from pipemagic.explore.schema import Column, Relation
 from pipemagic.explore.schema_reader import read_relation
 from pipemagic.explore.sqlite_reference import KEYWORDS
 from pipemagic.frames import arrow_polars, files, to_frame
 from pipemagic.frames.columnar import RowsBuilder
+from pipemagic.frames.columns import InvalidText
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import SqlValue, encode
 from pipemagic.sql import dates, folded, tokens

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pipemagic.explore.previews import InvalidText, decode_preview
+from pipemagic.explore.previews import decode_preview
 from pipemagic.explore.schema import Column
+from pipemagic.frames.columns import InvalidText
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql.type_affinity import affinity
 from pipemagic.text import escape_controls, plural

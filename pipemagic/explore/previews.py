@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 
+from pipemagic.frames.columns import InvalidText
 from pipemagic.hrana.values import SqlValue
 from pipemagic.text import escape_controls, shorten
 
@@ -15,10 +16,6 @@ LETTER = "CAST('a' AS BLOB)"
 """An SQL expression with bytes that show the text encoding of the database."""
 
 _ENCODINGS = {b"a": "utf-8", b"a\0": "utf-16-le", b"\0a": "utf-16-be"}
-
-
-class InvalidText(bytes):
-    """Text that is not valid in the encoding of the database."""
 
 
 def byte_length(value: str) -> str:

@@ -32,7 +32,13 @@ _AT_ONCE = 2**15
 _value: Callable[[Any], Any] = attrgetter("value")
 _INFINITE = Float(None)
 _DTYPES: dict[frozenset[type], str] = {frozenset({Integer}): "int64", frozenset({Float}): "float64"}
-_KINDS: dict[type, type] = {int: Integer, float: Float, str: Text, bytes: Blob}
+
+
+class InvalidText(bytes):
+    """Text that is not valid in the encoding of the database. Chunks have it in lists."""
+
+
+_KINDS: dict[type, type] = {int: Integer, float: Float, str: Text, bytes: Blob, InvalidText: InvalidText}
 
 
 class TextArray(NamedTuple):
@@ -143,7 +149,7 @@ def chunk_of_items(items: Sequence[SqlValue]) -> ColumnChunk:
     import numpy as np
 
     size, kinds = len(items), frozenset(_KINDS[kind] for kind in set(map(type, items)) - {type(None)})
-    if len(kinds) != 1 or kinds == {Blob}:
+    if len(kinds) != 1 or not kinds.isdisjoint((Blob, InvalidText)):
         return ColumnChunk(size, kinds, list(items) if kinds else None)
     missing = np.array([item is None for item in items], bool) if None in items else None
     if kinds == {Text}:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pipemagic.frames.columns import ColumnChunk, TextArray
+from pipemagic.frames.columns import ColumnChunk, InvalidText, TextArray
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text
 
 _Array: TypeAlias = np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ class Records:
                 return self._doubles(column.values)
             case kind if kind is Text:
                 return self._texts(column.values, column.missing)
-            case None:
+            case kind if kind is None or kind is InvalidText:
                 return self._mixed(column.values)
         lengths, missing = _lengths([cell or b"" for cell in column.values]), [cell is None for cell in column.values]
         heap = self._heap(b"".join(cell or b"" for cell in column.values))
@@ -230,6 +230,8 @@ def _written(value: SqlValue) -> tuple[bytes, bytes]:
             return b"r", as_decimal(value).encode()
         case str():
             return b"t", value.encode()
+        case InvalidText():
+            return b"t", value
     return b"b", value
 
 

@@ -77,6 +77,39 @@ def test_every_value_arrives_as_it_is(pair) -> None:
     assert kept(target) == kept(source)
 
 
+TEXTS = ["x'5ae97a65'", "x'ff00fe'", "x'c3a9'", "x'efbfbd'"]
+"""Latin-1, invalid with a NUL, a letter of two bytes, and the character that stands for invalid ones."""
+
+
+@pytest.mark.parametrize("columns", ["n, t", "n INTEGER, t TEXT", "n, t DATE, o INT DEFAULT 2"])
+def test_texts_that_are_not_utf8_are_copied_as_they_are(pair, columns) -> None:
+    source, target = pair
+    source.execute(f"CREATE TABLE t({columns})")
+    for number, text in enumerate(TEXTS):
+        source.execute(f"INSERT INTO t(n, t) VALUES ({number}, CAST({text} AS TEXT)), ({number}.5, {text})")
+    source.execute("INSERT INTO t(n, t) VALUES (9e999, -9e999), (NULL, NULL), ('1x', 2), (x'', 'it''s')")
+    assert source.copy("t", target) == 12
+    query = "SELECT hex(n), typeof(n), hex(t), typeof(t) FROM t ORDER BY rowid"
+    copied = target.execute(query).rows
+    assert copied == source.execute(query).rows
+    assert copied[0][2:] == ("5AE97A65", "text")
+    source.execute("CREATE TABLE u(a PRIMARY KEY, n INT, t TEXT)")
+    source.execute("CREATE VIEW v AS SELECT n, t FROM t WHERE typeof(n) = 'integer'")
+    assert source.copy("v", target, "t", if_exists="append") == 4  # the rows of a view, into a table
+    assert target.execute(query).rows == copied + [row for row in copied if row[1] == "integer"]
+
+
+def test_texts_that_are_not_utf8_in_many_columns(pair) -> None:
+    source, target = pair
+    names = [f"c{number}" for number in range(130)]
+    source.execute(f"CREATE TABLE t({', '.join(names)})")
+    texts = [f"CAST(x'41{number:02x}' AS TEXT)" if number % 3 else str(number) for number in range(130)]
+    source.execute(f"INSERT INTO t VALUES ({', '.join(texts)})")
+    source.copy("t", target)
+    query = f"SELECT {', '.join(f'hex({name}), typeof({name})' for name in names)} FROM t"
+    assert target.execute(query).rows == source.execute(query).rows
+
+
 def test_many_rows_in_bounded_batches(pair, monkeypatch) -> None:
     monkeypatch.setattr(batches, "AIM", 5_000)
     source, target = pair
@@ -297,7 +330,7 @@ def test_a_source_that_is_cut_off_in_the_middle_leaves_nothing(pair, monkeypatch
     target.batch(["CREATE TABLE t(old)", "INSERT INTO t VALUES (9)"])
 
     def cut(self):
-        yield [[Float(1.0), Float(1.0)]]
+        yield [[Float(1.0) for _ in self.cols]]
         raise errors.UnknownOutcome("the connection ended in the middle of a response")
 
     monkeypatch.setattr(batches, "FIRST", 1)

@@ -187,6 +187,19 @@ def test_infinities_of_two_servers_that_send_no_signs(sqld_database):
         assert compared((one, two), key=["k"]).changed.values.tolist() == [[1, "v", -math.inf, math.inf]]
 
 
+@pytest.mark.parametrize("key", [["k"], []])
+def test_texts_that_are_not_utf8(pair, key):
+    texts = "(1, 'Porto'), (2, CAST(x'5ae97a65' AS TEXT)), (3, CAST(x'ff' AS TEXT)), (4, CAST(x'fe' AS TEXT))"
+    for database, name in zip(pair, "ab", strict=True):
+        database.execute(f"CREATE TABLE {name}(k, v)")
+        database.execute(f"INSERT INTO {name} VALUES {texts}")
+    pair[1].execute("UPDATE b SET v = x'fe' WHERE k = 4")
+    assert compared(pair, "SELECT * FROM a WHERE k < 4", "SELECT * FROM b WHERE k < 4", key=key).same_rows == 3
+    result = compared(pair, key=key)
+    assert (result.same_rows, result.changed_count, result.only_a_count) == ((3, 1, 0) if key else (3, 0, 1))
+    assert "x'fe' (not UTF-8)" in str(result)
+
+
 def test_an_infinity_differs_from_text(pair):
     fill(pair[0], "a", [("1", "9e999", "'Inf'"), ("2", "'Inf'", "'Inf'"), ("3", "-9e999", "'-Inf'")], "k, v, w TEXT")
     fill(pair[1], "b", [("1", "'Inf'", "'Inf'"), ("2", "'Inf'", "'Inf'"), ("4", "9e999", "'x'")], "k, v, w TEXT")

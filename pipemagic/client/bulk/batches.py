@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import StatementError
-from pipemagic.frames.columns import ColumnChunk
+from pipemagic.frames.columns import ColumnChunk, InvalidText
 from pipemagic.frames.encoder import Records, as_decimal
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import quote
@@ -28,6 +28,8 @@ ARGUMENTS = 9_000
 
 FIRST = 1_000
 """Rows of the first batch, before their size is known."""
+
+_CASTS: dict[type, str] = {float: "CAST({} AS REAL)", InvalidText: "CAST({} AS TEXT)"}
 
 GROWTH = 4
 """The largest growth of a batch over the previous one, which may have had unusually small rows."""
@@ -111,7 +113,7 @@ def as_arguments(columns: Sequence[ColumnChunk], count: int, prefix: str = "?") 
     args: list[SqlValue] = []
     numbers = iter(range(1, count * len(columns) + 1))
     for row in zip(*(column.items() for column in columns), strict=True):
-        cells = ["CAST({} AS REAL)" if isinstance(value, float) else "{}" for value in row]
+        cells = [_CASTS.get(type(value), "{}") for value in row]
         rows.append(f"({', '.join(cell.format(f'{prefix}{next(numbers)}') for cell in cells)})")
         args.extend(as_decimal(value) if isinstance(value, float) else value for value in row)
     return f"VALUES {', '.join(rows)}", args, sum(map(_size, args))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 from pipemagic.client.bulk.batches import batches_for
@@ -37,9 +38,10 @@ from pipemagic.client.bulk.schema_objects import (
     inspect_table,
     rows,
 )
-from pipemagic.errors import LoadError, StatementError
+from pipemagic.client.statement_errors import may_be_invalid_text
+from pipemagic.errors import LoadError, PipemagicError, StatementError
 from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
-from pipemagic.frames.columns import ColumnChunk, concat
+from pipemagic.frames.columns import ColumnChunk, InvalidText, chunk_of_items, concat
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.values import Text
 from pipemagic.sql import dates, folded, quote
@@ -96,8 +98,17 @@ def copy(
         remove_leftovers(target)
     with staged(target, plan) as staging:
         with nothing_changed("while rows were received"):
-            query = _query(relation.name, names, forms)
-            total = _fill(source, target, relation.name, query, plan, kinds, forms, staging, progress)
+            try:
+                query = _query(relation.name, names, forms)
+                total = _fill(
+                    source, target, relation.name, query, plan, kinds, forms, staging, progress, as_bytes=False
+                )
+            except _InvalidText:
+                target.execute(f"DELETE FROM {quote(staging)}")
+                query = _query(relation.name, names, forms, as_bytes=True)
+                total = _fill(
+                    source, target, relation.name, query, plan, kinds, forms, staging, progress, as_bytes=True
+                )
         switch(target, plan, staging, total)
     return total
 
@@ -215,14 +226,22 @@ def _free(name: str, table: str, names: set[str]) -> str:
 
 def _fill(
     source: Database, target: Database, table: str, query: str, plan: LoadPlan, kinds: Sequence[str],
-    forms: Sequence[DateForm], staging: str, progress: Callable[[int], None] | None,
+    forms: Sequence[DateForm], staging: str, progress: Callable[[int], None] | None, *, as_bytes: bool,
 ) -> int:  # fmt: skip
-    """Send rows as they arrive and return their number. One thread does both, so that interrupts reach it."""
+    """Send rows as they arrive and return their number. One thread does both, so that interrupts reach it.
+
+    ``as_bytes``: a text of the table may be invalid, so all texts are received as bytes.
+    """
     sent, batches = 0, batches_for(target, staging, plan.names)
+    encodings = [_encoding(database) for database in (source, target)] if as_bytes else []
+    width = len(forms) + _count_of_signs(len(forms)) + as_bytes * _count_of_groups(len(forms))
 
     def send_all(rows: ColumnarRows) -> None:
         nonlocal sent
-        columns = _with_signs([concat(chunks) for chunks in rows.columns], len(forms))
+        columns = [concat(chunks) for chunks in rows.columns]
+        if as_bytes:
+            columns = _with_texts(columns, len(forms), encodings, plan.names, sent)
+        columns = _with_signs(columns, len(forms))
         _check(sent, columns, plan, kinds, forms)
         for batch in batches.of(columns, len(rows), first=sent):
             count, size = send(target, batch, plan, staging), batch.stop - batch.start
@@ -233,8 +252,12 @@ def _fill(
                 progress(sent)
 
     try:
-        with nothing_changed("while rows were received"), source.cursor(query) as cursor:
-            if len(cursor.cols) != len(forms) + _count_of_signs(len(forms)):
+        with (
+            nothing_changed("while rows were received"),
+            nullcontext() if as_bytes else _invalid_texts(),
+            source.cursor(query) as cursor,
+        ):
+            if len(cursor.cols) != width:
                 raise LoadError(f"the columns of {table} changed during the copy; nothing was changed", hint=_AGAIN)
             waiting = RowsBuilder(cursor.cols)
             for some in cursor:
@@ -252,23 +275,55 @@ def _fill(
     return sent
 
 
-def _query(table: str, names: Sequence[str], forms: Sequence[DateForm]) -> str:
+class _InvalidText(Exception):
+    """The source has probably a text that is not UTF-8."""
+
+
+@contextmanager
+def _invalid_texts() -> Iterator[None]:
+    """Raise `_InvalidText` for the errors of servers that read such a text: sqld ends the connection."""
+    try:
+        yield
+    except PipemagicError as error:
+        if may_be_invalid_text(error):
+            raise _InvalidText from None
+        raise
+
+
+def _encoding(database: Database) -> str:
+    return str(database.execute("PRAGMA encoding").rows[0][0])
+
+
+def _query(table: str, names: Sequence[str], forms: Sequence[DateForm], *, as_bytes: bool = False) -> str:
     """Return the query for all rows. Its last columns have the signs of infinite numbers, which some servers omit.
 
-    It builds no values: a server may limit those to a smaller size than that of values that it stores.
+    It builds no values: a server may limit those to a smaller size than that of values that it stores. ``as_bytes``
+    returns texts as bytes, and as many columns more whose bits say which values are texts.
     """
     quoted = [quote(name) for name in names]
     convert: dict[DateForm, Callable[[str], str]] = {"day": dates.midnights_as_days, "moment": dates.days_as_midnights}
-    expressions = ", ".join(convert.get(form, str)(name) for name, form in zip(quoted, forms, strict=True))
+    values = [convert.get(form, str)(name) for name, form in zip(quoted, forms, strict=True)]
     count = _count_of_signs(len(names))
     groups = [quoted[at : at + _TOGETHER] for at in range(0, len(names), _TOGETHER)]
-    signs = ", ".join(map(_signs, groups)) if len(groups) == count else "NULL"
-    return f"SELECT {expressions}, {signs} FROM {quote(table)}"
+    last = [*map(_signs, groups)] if len(groups) == count else ["NULL"]
+    if as_bytes:
+        values = [f"iif(typeof({value}) = 'text', CAST({value} AS BLOB), {value})" for value in values]
+        last += map(_texts, groups)
+    return f"SELECT {', '.join([*values, *last])} FROM {quote(table)}"
+
+
+def _texts(names: Sequence[str]) -> str:
+    """Return the SQL of an integer with a bit for each column, 1 for a text."""
+    return " + ".join(f"(typeof({name}) = 'text') * {1 << at}" for at, name in enumerate(names))
 
 
 def _count_of_signs(columns: int) -> int:
     """Return the number of columns that have the signs of so many columns; one of NULL if these are too many."""
-    return 1 if columns > _MOST else -(-columns // _TOGETHER)
+    return 1 if columns > _MOST else _count_of_groups(columns)
+
+
+def _count_of_groups(columns: int) -> int:
+    return -(-columns // _TOGETHER)
 
 
 def _signs(names: Sequence[str]) -> str:
@@ -297,6 +352,33 @@ def _check(
                 f"column {name}: {plan.table} declares it {declared}, where {str(value)[:40]!r} would "
                 f"become another value (row {start + row + 1}); nothing was changed"
             )
+
+
+def _with_texts(
+    columns: list[ColumnChunk], count: int, encodings: Sequence[str], names: Sequence[str], first: int
+) -> list[ColumnChunk]:
+    """Return the columns with their texts, and the signs; the last columns say which of the bytes are texts.
+
+    ``first`` is the number of the first row. Raise LoadError for an invalid text in a database that is not UTF-8.
+    """
+    signs = _count_of_signs(count)
+    bits = [column.items() for column in columns[count + signs :]]
+    decoded = []
+    for at, column in enumerate(columns[:count]):
+        values = list(column.items())
+        for row, flags in enumerate(bits[at // _TOGETHER]):
+            value = values[row]
+            if isinstance(value, bytes) and isinstance(flags, int) and flags >> at % _TOGETHER & 1:
+                try:
+                    values[row] = value.decode(encodings[0].lower())
+                except UnicodeDecodeError:
+                    values[row] = InvalidText(value)
+                    if set(encodings) != {"UTF-8"}:
+                        where = f"column {names[at]}, row {first + row + 1}"
+                        message = f"a text is not valid in the encoding of the source ({where}); nothing was changed"
+                        raise LoadError(message, hint="correct the text first") from None
+        decoded.append(chunk_of_items(values))
+    return [*decoded, *columns[count : count + signs]]
 
 
 def _with_signs(columns: list[ColumnChunk], count: int) -> list[ColumnChunk]:

@@ -10,7 +10,9 @@ from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error
 from pipemagic.service.limits import LONGEST, Limits
 from pipemagic.service.sqlite import vectors
+from pipemagic.service.sqlite.invalid_text import TextPlace
 from pipemagic.service.sqlite.sandbox import LONGEST_STATEMENT
+from pipemagic.sql import quote
 
 LONGEST_MESSAGE = 4000
 """Characters of an error message."""
@@ -157,10 +159,14 @@ def sqlite_error(
     return Error(f"SQLite error: {message}", code, extended_code)
 
 
-def bad_text(error: UnicodeDecodeError) -> Error:
-    """Return the error for a text value that is not UTF-8, which JSON cannot hold."""
+def bad_text(error: UnicodeDecodeError, place: TextPlace | None = None) -> Error:
+    """Return the error for a text value that is not UTF-8, which JSON cannot hold; ``place`` is None if not known."""
+    where = "" if place is None else f"column {place.column}, row {place.row:,}: "
+    written = "..."
+    if place is not None and place.is_stored:
+        written = place.column if place.column.isidentifier() else quote(place.column)
     return Error(
         "SQLite error: a text value of the result is not valid UTF-8 "
-        f"({error.reason} at byte {error.start}); read the column with CAST(... AS BLOB)",
+        f"({where}{error.reason} at byte {error.start}); read the column with CAST({written} AS BLOB)",
         "SQLITE_MISMATCH",
     )

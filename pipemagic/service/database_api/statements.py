@@ -27,7 +27,9 @@ from pipemagic.service.executor import Call, Steps, Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite import invalid_text
 from pipemagic.service.sqlite.connection import Connection, NeedsWriteLock
+from pipemagic.service.sqlite.invalid_text import TextPlace
 from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, DRAIN_WAIT, FULL_WAL, CheckpointPhase, Reading
 from pipemagic.service.sqlite.resources import UsageExceeded
 from pipemagic.service.sqlite.statement import LONGEST_CACHED, Rejected, SqlStatement, bind, cached_parse, parse
@@ -204,6 +206,8 @@ class Execution:
         """True if it has waited for a checkpoint, and was stopped because the WAL was too large."""
         self._ran = 0.0
         """Seconds that it ran before it gave way to a checkpoint."""
+        self._invalid_text: TextPlace | None = None
+        """The text of its result that is not UTF-8."""
 
     def run(self) -> Steps[WireResult]:
         """Run the statement; raise `Rejected` if it fails."""
@@ -293,7 +297,11 @@ class Execution:
         connection.reads_until = math.inf if reading is None else reading.ends
         may_write = self._stream.write_waiter is not None and not self._unwritable
         source = connection.run(self._statement, self._bindings, may_write=may_write)
-        yield from self._sink.take(source.cols, source.rows)
+        try:
+            yield from self._sink.take(source.cols, source.rows)
+        except UnicodeDecodeError:
+            self._invalid_text = invalid_text.find(connection.raw, self._statement, self._bindings, source.cols)
+            raise
 
     def _result(self, connection: Connection, index: int) -> WireResult:
         """Return the result of the statement, which has ended; ``index`` is that of its place when it began."""
@@ -362,7 +370,7 @@ class Execution:
             case MemoryError():
                 wire = errors.out_of_memory()
             case UnicodeDecodeError():
-                wire = errors.bad_text(error)
+                wire = errors.bad_text(error, self._invalid_text)
             case TooLarge():
                 limit, changed = self._runner.budget.limit, self._statement.changes_rows
                 wire = errors.too_large(limit, changed=changed, shared=error.shared)

@@ -156,6 +156,21 @@ def test_text_that_is_not_utf8_is_the_error_of_its_statement(reader, rows):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("query", "place", "read"), [
+    ("SELECT * FROM city", "column name, row 2", "name"),
+    ('SELECT id, "a b" FROM (SELECT *, name AS "a b" FROM city) -- all', "column a b, row 2", '"a b"'),
+    ("SELECT id, name || '' AS s FROM city ORDER BY id DESC;", "column s, row 1", "..."),
+    ("WITH n AS (SELECT * FROM city WHERE id >= ?) SELECT 1, name FROM n", "column name, row 1", "name"),
+])  # fmt: skip
+def test_the_error_of_such_a_text_has_its_column_and_row(db, query, place, read):
+    db.run("CREATE TABLE city(id INTEGER PRIMARY KEY, name TEXT)")
+    db.run("INSERT INTO city VALUES (1, 'Porto'), (2, CAST(x'5ae97a65' AS TEXT))")
+    args = [{"type": "integer", "value": "2"}] if "?" in query else []
+    message = db.post(execute(query, *args)).error()["message"]
+    assert f"({place}: " in message
+    assert f"CAST({read} AS BLOB)" in message
+
+
 def test_a_response_has_its_limit_in_columns_too(tmp_path, clock):
     service = Service(tmp_path / "data", clock=clock, limits=Limits(response=100_000))
     try:
