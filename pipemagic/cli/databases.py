@@ -128,7 +128,7 @@ def dump(api: Management, name: str, file: Path | None, force: bool) -> None:
 
 def save(database: Database, path: Path) -> None:
     """Write a database to a file; a server without files sends SQL text, from which the file is created."""
-    from pipemagic.service.transfer.dump import restore
+    from pipemagic.service.transfer.restore import restore
     from pipemagic.session.database_files import decode
 
     try:

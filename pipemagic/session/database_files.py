@@ -47,7 +47,7 @@ def restored_dump(name: str, chunks: Iterable[bytes] | None = None) -> Iterator[
     be read, and TransferError for a statement that fails.
     """
     # A session that restores nothing does not load the SQLite library.
-    from pipemagic.service.transfer.dump import restore
+    from pipemagic.service.transfer.restore import restore
 
     with tempfile.TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True) as scratch:
         path = Path(scratch) / "restored.sqlite"

@@ -2,7 +2,16 @@
 
 from pipemagic.sql.definition import Definition, parse_definition, terminated
 from pipemagic.sql.identifiers import folded, normalize, quote, table_name, unquote, without_comments
-from pipemagic.sql.statement import HIGHEST_PARAMETER, ParsedStatement, each, is_complete, parse, split, statements_of
+from pipemagic.sql.statement import (
+    HIGHEST_PARAMETER,
+    OPTIONAL,
+    ParsedStatement,
+    each,
+    is_complete,
+    parse,
+    split,
+    statements_of,
+)
 from pipemagic.sql.tokenizer import (
     FIRST_LETTER,
     LETTER,
@@ -15,7 +24,7 @@ from pipemagic.sql.tokenizer import (
 )
 
 __all__ = [
-    "FIRST_LETTER", "HIGHEST_PARAMETER", "LETTER", "Definition", "ParsedStatement", "Token", "caret",
+    "FIRST_LETTER", "HIGHEST_PARAMETER", "LETTER", "OPTIONAL", "Definition", "ParsedStatement", "Token", "caret",
     "character_offset", "each", "folded", "is_complete", "normalize", "parse", "parse_definition",
     "position", "quote", "significant", "split", "statements_of", "table_name", "terminated", "tokens", "unquote",
     "without_comments",

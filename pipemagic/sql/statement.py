@@ -345,8 +345,15 @@ def is_complete(script: str) -> bool:
     return draft is None and (last is None or last.is_finished)
 
 
-def statements_of(chunks: Iterable[str]) -> Iterator[str]:
-    """Yield the text of each statement of a script in chunks, which is never in memory as a whole."""
+OPTIONAL = "--! "
+"""The beginning of a comment with a statement of a dump that libSQL servers refuse."""
+
+
+def statements_of(chunks: Iterable[str], *, optional: bool = False) -> Iterator[str]:
+    """Yield the text of each statement of a script in chunks, which is never in memory as a whole.
+
+    With ``optional``, comments between statements that begin with `OPTIONAL` are statements, too.
+    """
     pieces: list[str] = []
     for token, draft in _drafts(tokens_of_chunks(chunks)):
         if draft is not None:
@@ -354,6 +361,8 @@ def statements_of(chunks: Iterable[str]) -> Iterator[str]:
         elif pieces:
             yield "".join(pieces).rstrip()
             pieces = []
+        if optional and draft is None and token.text.startswith(OPTIONAL):
+            yield token.text.removeprefix(OPTIONAL).rstrip("; \r\n")
     if pieces:
         yield "".join(pieces).rstrip()
 

@@ -34,6 +34,7 @@ ORDER BY type = 'table', type = 'view', sql NOT LIKE 'CREATE VIRTUAL%'
 
 _OWNER = re.compile(rf"CREATE TABLE {PROGRESS_TABLE}\(  -- class (\w+)\n")
 _OF_PROGRESS = re.compile(rf"(?:CREATE TABLE(?: IF NOT EXISTS)?|INSERT INTO)\s+\W?{PROGRESS_TABLE}\b", re.IGNORECASE)
+_VIRTUAL = re.compile(r"CREATE\s+VIRTUAL\b", re.IGNORECASE)
 _PRAGMA = re.compile(r"PRAGMA\s+(\w+)", re.IGNORECASE)
 _TRANSACTION = re.compile(r"(?:BEGIN(?: TRANSACTION)?|COMMIT)\s*\Z", re.IGNORECASE)
 _IF_NEW = re.compile(r"(CREATE TABLE) IF NOT EXISTS\b", re.IGNORECASE)  # of the dumps of sqld
@@ -52,8 +53,8 @@ class Template:
 def read_template(database: Database) -> Template:
     """Read the content of a database; raise UnsupportedError if it cannot be created with SQL."""
     with dumped(database) as chunks:
-        statements = list(sql.statements_of(codecs.iterdecode(chunks, "utf-8")))
-    if any(_pragma(statement) == "writable_schema" for statement in statements):
+        statements = list(sql.statements_of(codecs.iterdecode(chunks, "utf-8"), optional=True))
+    if any(_pragma(statement) == "writable_schema" or _VIRTUAL.match(statement) for statement in statements):
         raise UnsupportedError(
             "the template has virtual tables, such as full-text indexes, which cannot be copied as SQL",
             hint="use a template without them",

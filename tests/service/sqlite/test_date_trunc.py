@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from service_calls import CLOSE, execute
 
-from pipemagic.service.transfer import dump
+from pipemagic.service.transfer.dump import dump
+from pipemagic.service.transfer.restore import restore
 
 DAYS = ("year", "quarter", "month", "week", "day")
 TIMES = ("hour", "minute", "second")
@@ -103,8 +104,8 @@ def test_a_check_survives_a_dump_and_a_changed_column(db, tmp_path):
     db.run("CREATE TABLE t(d TEXT CHECK (date_trunc('month', d) = d), x)", "INSERT INTO t(d) VALUES ('2024-01-01')")
     assert db.run("ALTER TABLE t ALTER COLUMN x TO x TEXT").codes[0] == "ok"
     path = db.service.engine.databases.in_use()[0].path
-    text = b"".join(dump.dump(path, lambda: False)).decode()
-    dump.restore([text], tmp_path / "copy.sqlite", "dump")
+    text = b"".join(dump(path, lambda: False)).decode()
+    restore([text], tmp_path / "copy.sqlite", "dump")
     with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as copy:
         assert copy.execute("SELECT d FROM t").fetchall() == [("2024-01-01",)]
 

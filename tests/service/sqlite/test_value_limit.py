@@ -14,7 +14,8 @@ from service_calls import CLOSE, Caller, caller_of, execute, new_service
 from pipemagic.service.limits import MB, Limits
 from pipemagic.service.sqlite import sandbox, value_limit
 from pipemagic.service.sqlite.value_limit import LARGEST, may_build
-from pipemagic.service.transfer.dump import dump, restore
+from pipemagic.service.transfer.dump import dump
+from pipemagic.service.transfer.restore import restore
 
 LIMIT = MB
 TEXT, BLOB = "ä" * LIMIT, bytes(3 * LIMIT)
