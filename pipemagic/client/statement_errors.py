@@ -17,13 +17,14 @@ from pipemagic.errors import (
     UnknownOutcome,
 )
 from pipemagic.hrana.messages import Error
-from pipemagic.sql import character_offset, tokens
+from pipemagic.sql import character_offset, quote, tokens
 
 _PREFIX = re.compile(r"\A(?:SQLite error|SQLite input error|SQL input error|SQL string could not be parsed): ")
 _OFFSET = re.compile(r"\s*\(?at offset (\d+)\)?\Z")
 _AROUND = re.compile(r"\A(.*) around L(\d+):(\d+): `(.*)`\Z", re.DOTALL)
 _AT = re.compile(r"\A(.*) at \((\d+), (\d+)\)\Z", re.DOTALL)
 _NEAR_KIND = re.compile(r"\Anear \w+, \"?None\"?: ")
+_IN_TRIGGER = re.compile(r"\Ano such function: [^\s,]+, in trigger (.+) on ")
 _UNKNOWN = re.compile(r"(?:^|: )(?:no such (?:table|view|column): |table .+ has no column named )")
 
 
@@ -34,6 +35,8 @@ def statement_error(error: Error, sql: str = "", index: int = 0) -> StatementErr
     """
     message, offset = parse_message(error.message, sql)
     code, hint = error.code or "", AGAIN if error.code == BEHIND else ""
+    if match := _IN_TRIGGER.search(message):
+        hint = f"the program that made the trigger has it; to write without the trigger: DROP TRIGGER {quote(match[1])}"
     if _UNKNOWN.search(message) and not code.startswith("SQLITE_CONSTRAINT"):  # not the text of a RAISE
         code = UnknownName.code
     extended = error.extended_code or ""

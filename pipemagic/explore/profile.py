@@ -7,7 +7,7 @@ of rows and columns does not matter much, but a column of a million different va
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import AnswerTimeout, StatementError, UnknownName
@@ -28,6 +28,9 @@ BINS = 12
 
 _TEXT_BYTES, _BLOB_BYTES = 200, 20
 """Maximum bytes of a value that are sent."""
+
+
+_NO_COLLATION = "no such collation sequence"
 
 
 def profile(
@@ -84,9 +87,19 @@ def _profile(
     if not columns:
         relation.column("")  # raises the reason why the columns are unknown
     args, sent = {**args_of(relation), **where.args} or None, as_sent(relation)
-    statements = [(_column_sql(sent, column.name, top, where.sql), args) for column in columns]
+
+    def run(binary: Collection[str] = ()) -> Any:
+        texts = [_column_sql(sent, column.name, top, where.sql, binary=column.name in binary) for column in columns]
+        return run_queries(database, [(text, args) for text in texts])
+
     try:
-        results, inconsistent, version = run_queries(database, statements)
+        try:
+            results, inconsistent, version = run()
+        except StatementError as error:
+            if _NO_COLLATION not in error.message:
+                raise
+            uncomparable = _uncomparable(database, sent, columns, args)
+            results, inconsistent, version = run(uncomparable)
     except AnswerTimeout as error:
         hint = "profile fewer columns at once with --columns, or use a longer timeout=... of connect()"
         raise error.replace(hint=hint) from None
@@ -157,14 +170,38 @@ def profile_sql(relation: Relation, columns: Iterable[str], *, top: int = 5, whe
     return ";\n".join(_column_sql(relation, column, top, where).strip() for column in columns)
 
 
-def _column_sql(relation: Relation, column: str, top: int, where: str) -> str:
-    """Return the statement for a column. Each row begins with its part: counts, ends, rank, bin or top."""
+def _uncomparable(database: Database, relation: Relation, columns: Iterable[Column], args: Any) -> set[str]:
+    """Return the columns with a collation that the server does not have."""
+    uncomparable = set()
+    for column in columns:
+        rows, value = _source(relation, column.name)
+        try:
+            database.execute(f"SELECT 1 FROM {rows} GROUP BY {value} LIMIT 0", args)
+        except StatementError as error:
+            if _NO_COLLATION not in error.message:
+                raise
+            uncomparable.add(column.name)
+    return uncomparable
+
+
+def _source(relation: Relation, column: str) -> tuple[str, str]:
+    """Return the SQL of the rows, and of a column in them."""
     is_select = isinstance(relation, SelectedRows)
     owner = "t" if is_select else quote(relation.name)
     rows = f"{source_sql(relation)} AS t" if is_select else f"main.{owner}"
-    value = f"{owner}.{identifier(column)}"  # it may be empty
+    return rows, f"{owner}.{identifier(column)}"  # it may be empty
+
+
+def _column_sql(relation: Relation, column: str, top: int, where: str, *, binary: bool = False) -> str:
+    """Return the statement for a column. Each row begins with its part: counts, ends, rank, bin or top.
+
+    ``binary`` compares texts by their bytes, not by the collation of the column.
+    """
+    rows, value = _source(relation, column)
     if where:  # renamed, because in a subquery columns named true or false cannot be resolved
         rows, value = f"(SELECT {value} AS v_ FROM {rows} WHERE {where}\n)", "v_"
+    if binary:
+        value = f"{value} COLLATE BINARY"
     return _SQL.format(column=value, rows=rows, bins=BINS, last=BINS - 1, top=int(top))
 
 

@@ -123,7 +123,7 @@ class LoadPlan:
                 f"a constraint of {self.table} or a trigger on it skips some of the rows; nothing was changed",
                 hint="look for ON CONFLICT IGNORE and RAISE(IGNORE) in its schema",
             )
-        hint = ""
+        hint = error.hint
         if "error in view" in error.message or "error in trigger" in error.message:
             hint = "it does not fit the new table: change or drop it first"
         elif any(error.sql == text for text in self.creates):

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import apsw
 
+from pipemagic.service.sqlite.foreign_names import refuse_comparisons
 from pipemagic.service.sqlite.sandbox import Sandbox
 from pipemagic.service.sqlite.value_limit import LARGEST
 from pipemagic.service.transfer.dump_rows import CHUNK, rows_as_inserts
 from pipemagic.service.transfer.dump_virtual import Form, as_entries, as_statements, shown, virtual_tables
-from pipemagic.service.transfer.foreign_names import refuse_comparisons
 from pipemagic.sql import OPTIONAL, statements_of, terminated, tokens
 
 CHECK_INTERVAL = 100_000

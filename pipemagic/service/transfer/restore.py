@@ -12,7 +12,7 @@ import apsw
 
 from pipemagic.errors import TransferError
 from pipemagic.service.sqlite import functions
-from pipemagic.service.transfer.foreign_names import refuse_comparisons
+from pipemagic.service.sqlite.foreign_names import refuse_comparisons
 from pipemagic.sql import folded, parse, quote, statements_of, unquote
 
 EXCERPT = 60

@@ -19,7 +19,16 @@ from pipemagic.errors import TransferError
 from pipemagic.service.limits import MB
 from pipemagic.service.responses import Refused, storage_refusal
 from pipemagic.service.sqlite.database import snapshot
-from pipemagic.service.transfer.validation import INVALID, TOO_LARGE, ValidationResult, convert, open_untrusted
+from pipemagic.service.sqlite.foreign_names import foreign_name
+from pipemagic.service.transfer.validation import (
+    INVALID,
+    PAGE_SIZE,
+    TOO_LARGE,
+    ValidationResult,
+    convert,
+    describe,
+    open_untrusted,
+)
 
 MAGIC = b"SQLite format 3\0"
 HEADER_SIZE = 100
@@ -142,4 +151,7 @@ def prepare_upload(source: Path, target: Path) -> None:
             f"another program is writing to {source}", hint="try again when the other program has finished"
         ) from None
     except apsw.Error as error:
+        if isinstance(error, apsw.SQLError) and (foreign := foreign_name(error)):
+            hint = f"in the program that has {foreign.name}, run PRAGMA page_size = {PAGE_SIZE}; VACUUM"
+            raise TransferError(f"{source}: {describe(error)}", hint=hint) from None
         raise TransferError(f"{source}: {error}") from None

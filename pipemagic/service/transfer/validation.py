@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,9 @@ import apsw
 
 from pipemagic.service.limits import MB
 from pipemagic.service.sqlite import functions
+from pipemagic.service.sqlite.foreign_names import ForeignName, foreign_name, stand_in
 from pipemagic.service.sqlite.sandbox import Sandbox
+from pipemagic.sql import folded
 
 PAGE_SIZE = 4096
 """Page size of the databases of this service; files with another one are rewritten."""
@@ -34,6 +37,8 @@ INVALID, TOO_LARGE = "CORRUPT_DATABASE", "CHECK_MEMORY"
 
 _BREAKS_CONSTRAINT = re.compile(r"(?:NULL|NUMERIC|TEXT|non-\w+) value in ")
 """Rows that violate a constraint that ALTER COLUMN added later are not damage."""
+_OF_AN_INDEX = re.compile(r"(?: index|PRIMARY KEY order for) (.+)")
+"""A problem that depends on how values compare, and the name of its index or table."""
 _OF_THE_SERVICE = apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError
 """Errors that the disk causes, not the file."""
 _DEFINITIONS = (
@@ -64,17 +69,21 @@ def validate(path: Path) -> ValidationResult:
     try:
         with closing(open_untrusted(path)) as connection:
             functions.install(connection)
-            sandbox = Sandbox()
             size = path.stat().st_size
-            sandbox.install(connection, min(max(size, MB), 2**31 - 1))
+            Sandbox().install(connection, min(max(size, MB), 2**31 - 1))
             _check(connection, size)
-            sandbox.bypass = True  # for the pragmas of the form
+        with closing(open_untrusted(path)) as connection:  # without what stands in for collations, which VACUUM needs
+            functions.install(connection)
             convert(connection)
     except (apsw.NoMemError, MemoryError):
         line = f"checking the file took more than {MEMORY:,} bytes of memory: are its indexed values large?"
         return ValidationResult(line, TOO_LARGE)
     except _OF_THE_SERVICE as error:
         return ValidationResult(str(error), type(error).__name__)
+    except apsw.SQLError as error:
+        return ValidationResult(
+            describe(error) if foreign_name(error) else f"the database is damaged: {error}", INVALID
+        )
     except (InvalidFile, apsw.Error, UnicodeDecodeError) as error:
         return ValidationResult(f"the database is damaged: {error}", INVALID)
     return ValidationResult()
@@ -85,11 +94,38 @@ def _check(connection: apsw.Connection, size: int) -> None:
         raise InvalidFile("the file is truncated")  # SQLite would read zeros
     connection.pragma("cell_size_check", True)
     connection.pragma("ignore_check_constraints", True)
-    for (problem,) in connection.execute("PRAGMA integrity_check(2147483647)"):
-        if problem != "ok" and not _BREAKS_CONSTRAINT.match(str(problem)):
-            raise InvalidFile(str(problem).strip()[:300])
+    for problem in _problems(connection):
+        if problem != "ok" and not _BREAKS_CONSTRAINT.match(problem):
+            raise InvalidFile(problem.strip()[:300])
     for row in connection.execute(_DEFINITIONS):
         _check_definition(row[:4], row[4:])
+
+
+def _problems(connection: apsw.Connection) -> Iterator[str]:
+    """Yield what SQLite reports, without the order of indexes for which the file needs code of another program."""
+    names: set[ForeignName] = set()
+    while True:
+        try:
+            problems = [str(line) for (line,) in connection.execute("PRAGMA integrity_check(2147483647)")]
+            break
+        except apsw.SQLError as error:
+            name = foreign_name(error)
+            if name is None or name in names:
+                raise
+            names.add(name)
+            stand_in(connection, name)
+    unknown = _depending_on(connection, names) if names else set()
+    for problem in problems:
+        match = _OF_AN_INDEX.search(problem)
+        if match is None or folded(match[1]) not in unknown:
+            yield problem
+
+
+def _depending_on(connection: apsw.Connection, names: Collection[ForeignName]) -> set[str]:
+    """Return the folded names of the tables with definitions that contain one of the names, and of their indexes."""
+    schema = connection.execute("SELECT name, tbl_name, ifnull(sql, '') FROM sqlite_schema").fetchall()
+    tables = {table for _, table, sql in schema for name in names if folded(name.name) in folded(str(sql))}
+    return {folded(str(name)) for name, table, _ in schema if table in tables}
 
 
 def _check_definition(types: tuple[str, ...], values: tuple[object, ...]) -> None:
@@ -106,6 +142,11 @@ def open_untrusted(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     return connection
+
+
+def describe(error: apsw.SQLError) -> str:
+    """Return the message for a file that cannot be rewritten without the code of another program."""
+    return f"the database has pages of another size than {PAGE_SIZE} bytes and cannot be rewritten: {error}"
 
 
 def convert(connection: apsw.Connection) -> None:

@@ -12,10 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipemagic.errors import TransferError
 from pipemagic.service.catalog.usage import Quotas
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
 from pipemagic.service.transfer import endpoints, upload
+from pipemagic.service.transfer.upload import prepare_upload
 
 ROOMY_DISK, FULL_DISK = SimpleNamespace(total=10**12, free=10**11), SimpleNamespace(total=10**12, free=10**7)
 
@@ -167,6 +169,82 @@ def test_rows_that_violate_a_later_constraint_are_accepted(courier, tmp_path):
         "UPDATE sqlite_schema SET sql = 'CREATE TABLE t (a TEXT NOT NULL, b CHECK (b > 0))';"
     )
     assert courier.upload("flights", make_file(tmp_path / "f", script))[0] == 200
+
+
+FOREIGN = {
+    "collation": "CREATE TABLE t(a TEXT COLLATE unicase, b); CREATE UNIQUE INDEX u ON t(a); "
+    "INSERT INTO t VALUES ('Bio', 1), ('art', 2)",
+    "collation of a key": "CREATE TABLE t(a TEXT PRIMARY KEY COLLATE unicase, b) WITHOUT ROWID; "
+    "INSERT INTO t VALUES ('Bio', 1), ('art', 2), ('Zoo', 3), ('box', 4)",
+    "function": "CREATE TABLE t(a, b); CREATE INDEX u ON t(own(a)); INSERT INTO t VALUES ('x', 1), ('y', 2)",
+    "condition": "CREATE TABLE t(a, b); CREATE INDEX u ON t(a) WHERE own(b) > 1; INSERT INTO t VALUES ('x', 1)",
+    "generated": "CREATE TABLE t(a, b AS (own(a)) STORED); INSERT INTO t VALUES ('x'), ('y')",
+    "check": "CREATE TABLE t(a CHECK (own(a) > 0), b); INSERT INTO t VALUES ('x', 1)",
+    "trigger": "CREATE TABLE t(a, b); INSERT INTO t VALUES ('x', 1); CREATE TRIGGER g AFTER INSERT ON t "
+    "WHEN own(new.a) BEGIN SELECT 1; END",
+}
+
+
+def unicase(a, b):
+    return (a.lower() > b.lower()) - (a.lower() < b.lower())
+
+
+def foreign_file(path, script, *before):
+    """Make a file with a program that has a collation and a function of its own."""
+    with closing(sqlite3.connect(path)) as db:
+        db.create_collation("unicase", unicase)
+        db.create_function("own", 1, lambda value: len(str(value)) + 1, deterministic=True)
+        for pragma in before:
+            db.execute(pragma)
+        db.executescript(script)
+        db.executescript("CREATE TABLE other(x); CREATE INDEX i ON other(x); INSERT INTO other VALUES (1), (2)")
+    return path
+
+
+@pytest.mark.parametrize(("script", "message"), list(zip(FOREIGN.values(), [
+    "unicase, in table t", "unicase, in table t", "own(), in index u on t", "own(), in index u on t",
+    "own(), in table t", "own(), in table t", "own, in trigger g on t",
+], strict=True)), ids=FOREIGN)  # fmt: skip
+def test_a_file_with_code_of_another_program_is_accepted(script, message, courier, tmp_path):
+    file = foreign_file(tmp_path / "f", script)
+    awaiting(courier)
+    assert courier.upload("flights", file) == (200, {})
+    caller = courier.caller("flights")
+    with closing(sqlite3.connect(file)) as db:
+        db.create_function("own", 1, lambda value: len(str(value)) + 1, deterministic=True)
+        db.create_collation("unicase", unicase)
+        expected = sorted(a for (a,) in db.execute("SELECT a FROM t"))
+    answer = caller.run("INSERT INTO other VALUES (3)", "SELECT a FROM t")
+    assert answer.codes[0] == "ok"
+    if "WITHOUT ROWID" in script:  # SQLite cannot open it
+        assert "no query solution" in answer.error(1)["message"]
+    else:
+        assert sorted(a for (a,) in answer.rows(1)) == expected
+    changed = caller.run("INSERT INTO t(a) VALUES ('new')").error()["message"]
+    assert changed.rpartition(": ")[2] == message
+
+
+def test_damage_in_a_file_with_code_of_another_program_is_found(courier, tmp_path):
+    file = foreign_file(tmp_path / "f", FOREIGN["collation"])
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_schema SET sql = 'CREATE INDEX i ON other(-x)' WHERE name = 'i'")
+        db.commit()
+    awaiting(courier)
+    status, body = courier.upload("flights", file)
+    assert (status, body["code"]) == (400, "CORRUPT_DATABASE")
+    assert "index i" in body["message"]
+
+
+def test_a_file_that_must_be_rewritten_names_the_collation(courier, tmp_path):
+    file = foreign_file(tmp_path / "f", FOREIGN["collation"], "PRAGMA page_size = 1024")
+    with pytest.raises(TransferError, match="cannot be rewritten: no such collation sequence: unicase") as caught:
+        prepare_upload(file, tmp_path / "copy")
+    assert "page_size = 4096" in caught.value.hint
+    awaiting(courier)
+    status, body = courier.upload("flights", file)
+    assert (status, body["message"].rpartition(": ")[2]) == (400, "unicase")
+    assert "damaged" not in body["message"]
 
 
 @pytest.mark.parametrize("pragma", [
