@@ -216,6 +216,8 @@ class Shell:
                 console.print_line(HELP)
             case [".quit" | ".exit"]:
                 raise EOFError
+            case [command, *_] if command[1:] in sqltext.SHELL_SETTINGS and not self._interactive:
+                pass  # in a script for SQLite's shell
             case _:
                 raise SessionError(f"unknown command: {line}", hint=".help lists the commands and their arguments")
 

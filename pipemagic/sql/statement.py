@@ -345,6 +345,12 @@ def is_complete(script: str) -> bool:
     return draft is None and (last is None or last.is_finished)
 
 
+SHELL_SETTINGS = frozenset({
+    "bail", "changes", "dbconfig", "echo", "eqp", "explain", "headers", "mode", "nullvalue", "print", "progress",
+    "prompt", "scanstats", "separator", "stats", "timeout", "timer", "trace", "width",
+})  # fmt: skip
+"""Commands of SQLite's shell, without the dot, that change nothing in the database; `.recover` writes one."""
+
 OPTIONAL = "--! "
 """The beginning of a comment with a statement of a dump that libSQL servers refuse."""
 

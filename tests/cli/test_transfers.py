@@ -85,6 +85,22 @@ def test_import_and_export_of_sql_text(run, edge, original, tmp_path, monkeypatc
     assert run("db", "dump", "second")[1] == out.read_text()
 
 
+def test_the_text_that_recover_writes(run, edge, tmp_path):
+    """SQLite's shell is defensive by default, so such texts begin with a command of the shell."""
+    (tmp_path / "rec.sql").write_text(
+        ".dbconfig defensive off\nBEGIN;\nPRAGMA writable_schema = on;\nPRAGMA foreign_keys = off;\n"
+        "PRAGMA user_version = 7;\nCREATE TABLE t(a);\nINSERT INTO t VALUES(1);\n"
+        "PRAGMA writable_schema = off;\nCOMMIT;\n"
+    )
+    assert run("db", "create", "rec", "--from-dump", str(tmp_path / "rec.sql")) == (0, "rec\n", "")
+    query = "SELECT a, user_version FROM t, pragma_user_version"
+    assert run("db", "shell", "rec", "--mode", "csv", query)[1].splitlines()[1:] == ["1,7"]
+    (tmp_path / "bad.sql").write_text("CREATE TABLE t(a);\n.read more.sql\n")
+    code, _, err = run("db", "create", "bad", "--from-dump", str(tmp_path / "bad.sql"))
+    assert code == 1
+    assert ".read more.sql is a command of SQLite's shell" in err
+
+
 def test_the_text_of_an_empty_database(run, edge, tmp_path):
     run("db", "create", "empty", "--group", "edge")
     out = tmp_path / "out.sql"

@@ -13,17 +13,12 @@ import apsw
 from pipemagic.errors import TransferError
 from pipemagic.service.sqlite import functions
 from pipemagic.service.sqlite.foreign_names import refuse_comparisons
-from pipemagic.sql import folded, parse, quote, statements_of, unquote
+from pipemagic.sql import SHELL_SETTINGS, folded, parse, quote, statements_of, unquote
 
 EXCERPT = 60
 """Characters of a failed statement that its error shows."""
 _REFUSED = frozenset({"load_extension", "fts3_tokenizer", "temp_store_directory", "data_store_directory"})
 """Functions and pragmas that load code or name files."""
-_SETTINGS_OF_THE_SHELL = frozenset(
-    {"bail", "changes", "dbconfig", "echo", "eqp", "explain", "headers", "limit", "mode", "nullvalue", "print",
-     "progress", "prompt", "scanstats", "separator", "stats", "timeout", "timer", "trace", "width"}
-)  # fmt: skip
-"""Commands of SQLite's shell that change nothing in the database."""
 _INTO_SCHEMA = re.compile(r"\s*INSERT\b[^'(]*\bINTO\b[^'(]*\bsqlite_(?:master|schema)\b", re.IGNORECASE)
 _END_OF_WRITES = re.compile(r"\s*PRAGMA\s+writable_schema\s*=\s*(?:off|0|no|false|reset)\b", re.IGNORECASE)
 
@@ -74,7 +69,7 @@ def _without_commands(statements: Iterable[str], name: str) -> Iterator[str]:
         while rest.startswith("."):
             line, _, rest = rest.partition("\n")
             word = line[1:].split(maxsplit=1)[0].lower() if line[1:].strip() else ""
-            if word not in _SETTINGS_OF_THE_SHELL:
+            if word not in SHELL_SETTINGS:
                 raise TransferError(
                     f"{name}: {shorten(line, EXCERPT, placeholder='...')} is a command of SQLite's shell, not SQL",
                     hint="remove the line, or run the text in the shell (sqlite3 FILE < TEXT) and use --from-file FILE",
