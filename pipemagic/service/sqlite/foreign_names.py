@@ -38,7 +38,7 @@ def refuse_comparisons(connection: apsw.Connection) -> None:
 
 
 def stand_in(connection: apsw.Connection, foreign: ForeignName) -> None:
-    """Give a connection any code for a name, so that it can read what does not depend on it."""
+    """Register any code under a name, so that the connection can read what does not depend on it."""
     if foreign.is_collation:
         connection.create_collation(foreign.name, lambda first, second: (first > second) - (first < second))
     else:
