@@ -25,8 +25,8 @@ from pipemagic.sql.tokenizer import (
 )
 
 __all__ = [
-    "FIRST_LETTER", "HIGHEST_PARAMETER", "LETTER", "OPTIONAL", "SHELL_SETTINGS", "Definition", "ParsedStatement", "Token",
-    "caret",    "character_offset", "each", "folded", "is_complete", "normalize", "parse", "parse_definition",
+    "FIRST_LETTER", "HIGHEST_PARAMETER", "LETTER", "OPTIONAL", "SHELL_SETTINGS", "Definition", "ParsedStatement",
+    "Token", "caret", "character_offset", "each", "folded", "is_complete", "normalize", "parse", "parse_definition",
     "position", "quote", "significant", "split", "statements_of", "table_name", "terminated", "tokens", "unquote",
     "without_comments",
 ]  # fmt: skip
