@@ -73,6 +73,7 @@ def refusal(status: int, message: str, code: str = "", retry_after: str = "") ->
                 hint="write at the primary's address (`pipemagic db show NAME --http-url`); a read may need a moment",
             )  # fmt: skip
     hint = "; ".join(filter(None, [
+        "a text is not UTF-8: read it with CAST(... AS BLOB)" if "invalid utf-8 sequence" in message else "",
         PARTLY if status >= 500 else "", retry and f"try again {retry}", ARCHIVED if status == 502 else "",
     ]))  # fmt: skip
     return ServerError(

@@ -99,6 +99,13 @@ def test_texts_that_are_not_utf8_are_copied_as_they_are(pair, columns) -> None:
     assert target.execute(query).rows == copied + [row for row in copied if row[1] == "integer"]
 
 
+def test_a_text_that_is_not_utf8_is_explained(pair) -> None:
+    source, _ = pair
+    source.batch(["CREATE TABLE t(a TEXT)", "INSERT INTO t VALUES (CAST(x'ff' AS TEXT))"])
+    with pytest.raises(errors.PipemagicError, match=r"CAST\((?:a|\.\.\.) AS BLOB\)"):
+        source.execute("SELECT a FROM t")
+
+
 def test_texts_that_are_not_utf8_in_many_columns(pair) -> None:
     source, target = pair
     names = [f"c{number}" for number in range(130)]

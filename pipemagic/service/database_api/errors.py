@@ -159,14 +159,18 @@ def sqlite_error(
     return Error(f"SQLite error: {message}", code, extended_code)
 
 
-def bad_text(error: UnicodeDecodeError, place: TextPlace | None = None) -> Error:
-    """Return the error for a text value that is not UTF-8, which JSON cannot hold; ``place`` is None if not known."""
+def bad_text(error: UnicodeDecodeError, place: TextPlace | None = None, *, changed: bool = False) -> Error:
+    """Return the error for a text value that is not UTF-8, which JSON cannot hold.
+
+    ``place`` is None if it is not known; ``changed``: the statement changed rows.
+    """
     where = "" if place is None else f"column {place.column}, row {place.row:,}: "
     written = "..."
     if place is not None and place.is_stored:
         written = place.column if place.column.isidentifier() else quote(place.column)
     return Error(
         "SQLite error: a text value of the result is not valid UTF-8 "
-        f"({where}{error.reason} at byte {error.start}); read the column with CAST({written} AS BLOB)",
+        f"({where}{error.reason} at byte {error.start}); read the column with CAST({written} AS BLOB)"
+        + ("; what the statement changed stays applied" if changed else ""),
         "SQLITE_MISMATCH",
     )

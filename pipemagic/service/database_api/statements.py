@@ -372,7 +372,7 @@ class Execution:
             case MemoryError():
                 wire = errors.out_of_memory()
             case UnicodeDecodeError():
-                wire = errors.bad_text(error, self._invalid_text)
+                wire = errors.bad_text(error, self._invalid_text, changed=self._statement.changes_rows)
             case TooLarge():
                 limit, changed = self._runner.budget.limit, self._statement.changes_rows
                 wire = errors.too_large(limit, changed=changed, shared=error.shared)

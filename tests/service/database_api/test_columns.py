@@ -171,6 +171,13 @@ def test_the_error_of_such_a_text_has_its_column_and_row(db, query, place, read)
     assert f"CAST({read} AS BLOB)" in message
 
 
+def test_the_error_of_such_a_text_says_that_rows_are_changed(db):
+    db.run("CREATE TABLE city(id INTEGER PRIMARY KEY, name TEXT)", "INSERT INTO city VALUES (1, CAST(x'ff' AS TEXT))")
+    answer = db.run("UPDATE city SET id = 2 RETURNING name", "SELECT id FROM city")
+    assert answer.error()["message"].endswith("CAST(... AS BLOB); what the statement changed stays applied")
+    assert answer.rows(1) == [["2"]]
+
+
 def test_a_response_has_its_limit_in_columns_too(tmp_path, clock):
     service = Service(tmp_path / "data", clock=clock, limits=Limits(response=100_000))
     try:

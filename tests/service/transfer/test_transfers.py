@@ -565,3 +565,21 @@ def test_replicas_begin_with_the_file(courier, service, replicated, tmp_path):
     courier.caller("copy").run("INSERT INTO t VALUES (3)")
     replicated()
     assert at(courier, service, "copy", "nrt").run("SELECT count(*) FROM t").rows(0) == [["3"]]
+
+
+def test_copies_exports_and_dumps_of_such_a_database(courier, tmp_path):
+    """They keep what only another program can read, and texts that are not UTF-8."""
+    text = "CREATE TABLE old(t); INSERT INTO old VALUES (CAST(x'5ae97a65' AS TEXT))"
+    file = foreign_file(tmp_path / "f", f"{FOREIGN['collation']}; {text}")
+    awaiting(courier)
+    assert courier.upload("flights", file) == (200, {})
+    assert courier.create("copy", type="database", name="flights")[0] == 200
+    exported = courier.fetch("/export/1", "copy", tmp_path / "exported")
+    made = courier.fetch("/dump", "copy", tmp_path / "dump.sql").read_text()
+    query = "SELECT a, b FROM t UNION ALL SELECT hex(t), typeof(t) FROM old"
+    with closing(sqlite3.connect(tmp_path / "made")) as db:
+        db.create_collation("unicase", unicase)
+        db.executescript(made)
+        restored = db.execute(query).fetchall()
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert restored == rows(exported, query) == rows(file, query) == [("Bio", 1), ("art", 2), ("5AE97A65", "text")]
