@@ -12,7 +12,6 @@ import re
 import threading
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
-from itertools import islice
 from typing import Any
 
 import apsw
@@ -45,7 +44,8 @@ _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _UPPER = bytes.maketrans(_LETTERS.lower(), _LETTERS)
 _NO_LETTERS = bytes(set(range(256)) - set(_LETTERS + _LETTERS.lower()))
 _SOUNDS = bytes.maketrans(_LETTERS, b"01230120022455012623010202")
-_RUN = re.compile(rb"([1-6])\1*")
+_RUN = re.compile(rb"(.)\1+")
+_PIECE = 64 * 1024  # bytes
 _REFERENCE = re.compile(r"\\(.?)", re.DOTALL)
 
 
@@ -112,10 +112,18 @@ def _soundex(*arguments: SqlValue) -> str | None:
     (name,) = arguments
     if name is None:
         return None
-    letters = (name if isinstance(name, bytes) else str(name).encode()).translate(_UPPER, _NO_LETTERS)
-    codes = (letters[:1] + letters[1:].translate(None, b"HW")).translate(_SOUNDS)
-    sounds = [run[1].decode() for run in islice(_RUN.finditer(codes), 4) if run.start()]
-    return letters[:1].decode() + "".join(sounds[:3]).ljust(3, "0") if letters else ""
+    data = name if isinstance(name, bytes) else str(name).encode()
+    first = codes = sounds = b""
+    for start in range(0, len(data), _PIECE):  # other threads run between the pieces
+        letters = data[start : start + _PIECE].translate(_UPPER, _NO_LETTERS)
+        if not first:
+            first, letters = letters[:1], letters[1:]
+            codes = first.translate(_SOUNDS)
+        codes = _RUN.sub(rb"\1", codes + letters.translate(_SOUNDS, b"HW"))
+        sounds = codes[1:].replace(b"0", b"")[:3]
+        if len(sounds) == 3:
+            break
+    return (first + sounds.ljust(3, b"0")).decode() if first else ""
 
 
 class _Native(threading.local):

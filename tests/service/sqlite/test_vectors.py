@@ -83,6 +83,14 @@ def test_a_large_text_takes_little_time(sql, text):
     assert time.thread_time() - begins < 5  # a second at most; a loop over all characters takes longer
 
 
+def test_the_sounds_of_a_long_text(sql):
+    for text, code in {
+        "b" + "p" * 200_000 + "h" * 200_000 + "vac": "B200", "1" * 200_000 + "Ashcraft": "A261",
+        "Tym" + "W" * 200_000 + "czak": "T522", "a" * 200_000: "A000", "é" * 100_000: "",
+    }.items():  # fmt: skip
+        assert sql("SELECT soundex(?)", text) == code
+
+
 @pytest.mark.parametrize("call", ["vector32(x)", "vector_extract(x)", "vector_distance_l2(x, x)", "soundex(x)"])
 def test_text_that_is_not_utf8_is_an_error_of_the_statement(db, call):
     answer = db.post(execute(f"SELECT {call} FROM (SELECT CAST(x'ff' AS TEXT) AS x)"), CLOSE)
