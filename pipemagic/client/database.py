@@ -93,6 +93,8 @@ class Database:
         self._clock = clock
         self._dialect: Dialect | None = None
         self.replication = ReplicationState()
+        self.lacks: set[str] = set()
+        """The functions that the engine turned out to lack, also for siblings."""
 
     def __repr__(self) -> str:
         return f"Database({self.endpoint.address!r})"

@@ -77,7 +77,7 @@ def diff(
         with_days(sides[0], [column.a for column in with_both]),
         with_days(sides[1], [column.b for column in with_both]),
     )
-    inconsistent = False
+    inconsistent: bool | None = False
     if other is not None and other is not database:
         differences = _compare_databases(*sides, (database, other), by, rest, limit)
     else:
@@ -96,7 +96,7 @@ def _result(
     key: Sequence[ColumnPair],
     rest: Sequence[ColumnPair],
     delta: Differences,
-    inconsistent: bool,
+    inconsistent: bool | None,
 ) -> Diff:
     columns = [*key, *rest]
     names = tuple(column.a for column in columns)

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from pipemagic.explore.previews import preview_text
-from pipemagic.explore.round_trip import INCONSISTENT
+from pipemagic.explore.round_trip import note_on
 from pipemagic.hrana.values import SqlValue
 from pipemagic.text import escape_controls, literal_html, plural, text_table
 
@@ -38,7 +38,7 @@ class Diff:
 
     ``key`` are the columns that match rows; without a key whole rows are compared, with their number of occurrences.
     ``columns_a`` and ``columns_b`` are columns of one of the two, ``retyped`` have different declared types.
-    ``inconsistent`` is True if the database changed during the comparison.
+    ``inconsistent`` is True if the database changed during the comparison, None if that is not known.
     """
 
     a: str
@@ -53,7 +53,7 @@ class Diff:
     only_b_count: int
     changed_count: int
     changed_columns: dict[str, int]
-    inconsistent: bool = False
+    inconsistent: bool | None = False
     rows_a: tuple[tuple[int, Row], ...] = field(default=(), repr=False)
     rows_b: tuple[tuple[int, Row], ...] = field(default=(), repr=False)
     changes: tuple[ChangedValue, ...] = field(default=(), repr=False)
@@ -113,7 +113,7 @@ def _summary(diff: Diff) -> list[str]:
     """Return a line for each kind of difference."""
     a, b = escape_controls(diff.a), escape_controls(diff.b)
     by = f"by {escape_controls(', '.join(diff.key))}" if diff.key else "by whole rows"
-    note = [INCONSISTENT] if diff.inconsistent else []
+    note = list(filter(None, [note_on(diff.inconsistent)]))
     if diff.same:
         return [f"{a} and {b} are equal: {plural(diff.same_rows, 'row')}, compared {by}.", *note]
     lines = [f"{a} and {b}, compared {by}"]

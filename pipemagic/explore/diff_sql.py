@@ -182,7 +182,7 @@ class Differences:
 
 def compare_in_database(
     a: DiffInput, b: DiffInput, database: Database, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], limit: int
-) -> tuple[Differences, bool]:
+) -> tuple[Differences, bool | None]:
     """Compare by key, or all columns without one. Return also whether the database changed meanwhile.
 
     Raise ParameterError if the key is not unique.
@@ -192,7 +192,7 @@ def compare_in_database(
 
 def _compare_rows(
     a: DiffInput, b: DiffInput, database: Database, columns: Sequence[ColumnPair], limit: int
-) -> tuple[Differences, bool]:
+) -> tuple[Differences, bool | None]:
     statements = [_count(a), _rows_sql(a, b, columns, limit)]
     (total, result), inconsistent, _ = run_queries(database, _with_args(statements, a, b))
     (only_a, only_b, *_), *rows = result.wire.rows
@@ -205,13 +205,17 @@ def _compare_rows(
 
 def _compare_keys(
     a: DiffInput, b: DiffInput, database: Database, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], limit: int
-) -> tuple[Differences, bool]:
-    by = _ByKey(a, b, key, rest)
-    statements = [
-        _duplicates(a, [column.a for column in key]), _duplicates(b, [column.b for column in key]), _count(a),
-        by.only("a"), by.only("b"), by.changed(), by.only("a", limit), by.only("b", limit), by.changed(limit),
-    ]  # fmt: skip
-    results, inconsistent, _ = run_queries(database, _with_args(statements, a, b))
+) -> tuple[Differences, bool | None]:
+    def statements(by: _ByKey) -> list[Statement]:
+        texts = [
+            _duplicates(a, [column.a for column in key]), _duplicates(b, [column.b for column in key]), _count(a),
+            by.only("a"), by.only("b"), by.changed(), by.only("a", limit), by.only("b", limit), by.changed(limit),
+        ]  # fmt: skip
+        return _with_args(texts, a, b)
+
+    results, inconsistent, _ = run_queries(
+        database, statements(_ByKey(a, b, key, rest)), without=lambda: statements(_ByKey(a, b, key, rest, equal=True))
+    )
     duplicates_a, duplicates_b, total, only_a, only_b, changed = (result.rows[0] for result in results[:6])
     rows_a, rows_b, changes = (result.wire.rows for result in results[6:])
     if duplicates_a[0] or duplicates_b[0]:
@@ -308,11 +312,16 @@ def _count(source: DiffInput) -> str:
 
 
 class _ByKey:
-    """The statements of a comparison by key."""
+    """The statements of a comparison by key.
 
-    def __init__(self, a: DiffInput, b: DiffInput, key: Sequence[ColumnPair], rest: Sequence[ColumnPair]) -> None:
-        self._key, self._rest = key, rest
-        by_primary = tuple(column.a for column in key) == a.primary_key and a.indexed and b.indexed
+    With ``equal`` they also compare keys by =, for an engine that builds an index for = but not for IS.
+    """
+
+    def __init__(
+        self, a: DiffInput, b: DiffInput, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], *, equal: bool = False
+    ) -> None:
+        self._key, self._rest, self._equal = key, rest, equal
+        by_primary = not equal and tuple(column.a for column in key) == a.primary_key and a.indexed and b.indexed
         raw = by_primary and all(column.same_affinity for column in key)
         self._a = self._side(a, [column.a for column in key], [column.a for column in rest], raw=raw) + " AS a"
         self._b = self._side(b, [column.b for column in key], [column.b for column in rest], raw=raw) + " AS b"
@@ -326,10 +335,13 @@ class _ByKey:
         plus, apart = ("", "") if raw else ("+", " LIMIT -1")
         keys = [f"{plus}t.{quote(name)} AS k{at}" for at, name in enumerate(key)]
         others = [f"+t.{quote(name)} AS c{at}" for at, name in enumerate(rest)]
+        others += [f"ifnull(+t.{quote(name)}, '') AS e{at}" for at, name in enumerate(key) if self._equal]
         return f"(SELECT 1 AS here, {', '.join([*keys, *others])} FROM {source.rows} AS t{apart})"
 
     def _match(self, a: str, b: str) -> str:
-        return " AND ".join(f"{a}.k{at} IS {b}.k{at} COLLATE BINARY" for at in range(len(self._key)))
+        numbers = range(len(self._key))
+        equal = [f"{a}.e{at} = {b}.e{at}" for at in numbers if self._equal]
+        return " AND ".join([*equal, *(f"{a}.k{at} IS {b}.k{at} COLLATE BINARY" for at in numbers)])
 
     def only(self, side: str, limit: int | None = None) -> str:
         """Return the statement for the rows of one side ('a' or 'b') with keys that the other side lacks."""

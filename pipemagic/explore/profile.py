@@ -245,7 +245,7 @@ WITH g_(v, n, i, k) AS MATERIALIZED (
         iif(numbers > 0, amount / numbers, NULL) AS mean
     FROM s_
 ), o_ AS (
-    SELECT v, n, sum(n) OVER (ORDER BY v ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto FROM g_, m_
+    SELECT v, n, sum(n) OVER (ORDER BY v) AS upto FROM g_, m_
     WHERE (m_.kind = 1 AND k IN ('integer', 'real')) OR (m_.kind = 2 AND k = 'text')
 )
 SELECT 'counts', total, nulls, different, integers, numbers, texts, blobs, dates FROM s_

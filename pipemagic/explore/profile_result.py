@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pipemagic import svg
 from pipemagic.explore.previews import format_number, preview_text
-from pipemagic.explore.round_trip import INCONSISTENT
+from pipemagic.explore.round_trip import note_on
 from pipemagic.hrana.values import SqlValue
 from pipemagic.text import escape_controls, literal_html, plural, shorten, text_table
 
@@ -110,13 +110,13 @@ class ColumnProfile:
 class Profile:
     """The profile of a table by columns; with ``where`` of the rows that match this SQL condition.
 
-    ``inconsistent`` is True if the database changed while the profile was computed.
+    ``inconsistent`` is True if the database changed while the profile was computed, None if that is not known.
     """
 
     table: str
     rows: int
     columns: tuple[ColumnProfile, ...]
-    inconsistent: bool = False
+    inconsistent: bool | None = False
     where: str = ""
 
     def __getitem__(self, name: str) -> ColumnProfile:
@@ -137,7 +137,7 @@ class Profile:
     def __repr__(self) -> str:
         rows = [_cells(column) for column in self.columns]
         lines = text_table([list(_HEADS), *rows], [head in _RIGHT for head in _HEADS])
-        return "\n".join([f"{_title(self)}: {_size(self)}", *lines, *([INCONSISTENT] if self.inconsistent else [])])
+        return "\n".join([f"{_title(self)}: {_size(self)}", *lines, *filter(None, [note_on(self.inconsistent)])])
 
     def _repr_html_(self) -> str:
         """Return a table with the cells of the text form; values are escaped, colours follow the page's theme.
@@ -145,7 +145,7 @@ class Profile:
         A row is one line on a wide page; on a narrow one, its cells have labels and are in several lines.
         """
         title = f"<p><b>{escape(_title(self))}</b>: {_size(self)}</p>"
-        note = f"<p>{INCONSISTENT}</p>" if self.inconsistent else ""
+        note = f"<p>{note_on(self.inconsistent)}</p>" if note_on(self.inconsistent) else ""
         heads = "".join(f'<th class="{_class(head)}" scope="col">{head}</th>' for head in _HEADS)
         rows = "".join(map(_html_row, self.columns))
         table = f'<table aria-label="Profile"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'

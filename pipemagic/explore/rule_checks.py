@@ -97,10 +97,16 @@ def check(database: Database, table: str, requested: Sequence[Rule], *, limit: i
     """Check a table by rules of `pipemagic.explore.rules`. Raise the errors of `check_rules`."""
     if not requested:
         raise ParameterError("nothing to check", hint="add at least one rule, such as not_null=[...]")
+    if "pragma_foreign_key_check" in database.lacks and any(rule.declared for rule in requested):
+        keys = rules.each_foreign_key(_declared_keys(database, table))
+        requested = [keys if rule.declared else rule for rule in requested]
     try:
         all_rows = f"SELECT count(*) FROM main.{quote_name(table)}"
         results, *_ = run_queries(database, [all_rows, *(rule.count for rule in requested)])
     except StatementError as error:
+        if error.message.endswith("pragma_foreign_key_check"):
+            database.lacks.add("pragma_foreign_key_check")
+            return check(database, table, requested, limit=limit)
         raise _name_error(database, table, error, requested) from None
     total, *counts = [int(result.rows[0][0] or 0) for result in results]
     failed = [rule for rule, count in zip(requested, counts, strict=True) if count]
@@ -120,8 +126,12 @@ def _expand_foreign_keys(database: Database, table: str, failed: Sequence[Rule])
     """Replace the rule of all foreign keys by a rule for each of them."""
     if not any(rule.declared for rule in failed):
         return list(failed)
-    keys = [_foreign_key_rule(database, table, key) for key in read_relation(database, table).foreign_keys]
-    return [*(rule for rule in failed if not rule.declared), *keys]
+    return [*(rule for rule in failed if not rule.declared), *_declared_keys(database, table)]
+
+
+def _declared_keys(database: Database, table: str) -> list[Rule]:
+    """Return a rule for each foreign key that the table declares."""
+    return [_foreign_key_rule(database, table, key) for key in read_relation(database, table).foreign_keys]
 
 
 def _foreign_key_rule(database: Database, table: str, key: ForeignKey) -> Rule:

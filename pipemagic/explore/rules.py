@@ -26,6 +26,8 @@ RangeBound: TypeAlias = int | float | decimal.Decimal | str | datetime.date | No
 REFERENCED = " referenced"
 """The alias of a referenced table is the name of the checked table and this."""
 
+FOREIGN_KEYS = "foreign keys have matching rows"
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -136,7 +138,13 @@ def references(table: str, names: Sequence[str], other: str, targets: Sequence[s
 
 def foreign_keys(table: str) -> Rule:
     """Return the rule of all foreign keys of the table, checked by ``PRAGMA foreign_key_check``."""
-    return Rule("foreign keys have matching rows", f"temp.pragma_foreign_key_check({literal(table)})", declared=True)
+    return Rule(FOREIGN_KEYS, f"temp.pragma_foreign_key_check({literal(table)})", declared=True)
+
+
+def each_foreign_key(keys: Sequence[Rule]) -> Rule:
+    """Return the rule of all foreign keys of the table, from the rule of each, for an engine without that check."""
+    failing = " UNION ALL ".join(f"SELECT 1 FROM {key.failing}" for key in keys) or "SELECT 1 WHERE false"
+    return Rule(FOREIGN_KEYS, f"({failing})", declared=True)
 
 
 def missing_table(table: str, names: Sequence[str], other: str) -> Rule:

@@ -48,7 +48,8 @@ LISTED = " AND ".join([_MAIN, *_NOT_INTERNAL, f"l.name NOT IN ({_VECTORS})"])
 """The condition on ``temp.pragma_table_list AS l`` that leaves out internal tables."""
 
 # The schema `temp`: a table of the database hides a function of its name, which SQLite looks for after the tables of
-# the named schema. Only a temporary table of the same stream would hide these.
+# the named schema. Only a temporary table of the same stream would hide these, and the tables of `main`; there is none,
+# since this stream is new. The new engine of the hosted service takes no schema as the second argument.
 #
 # One statement, so that all of it belongs to one schema version. The parts of a table are JSON: a row for each column
 # of a thousand tables would take ten times as long. Columns are only those of plain tables: a view whose table was
@@ -63,15 +64,15 @@ WITH created(name, sql) AS MATERIALIZED (
 SELECT v.schema_version, l.name, l.type, l.wr, l.strict, w.sql, b.parts,
     CASE WHEN l.type IN ('table', 'shadow') THEN (
         SELECT json_group_array(json_array(x.name, x.type, x."notnull", x.dflt_value, x.pk, x.hidden))
-        FROM temp.pragma_table_xinfo(l.name, 'main') AS x) END,
+        FROM temp.pragma_table_xinfo(l.name) AS x) END,
     CASE WHEN l.type IN ('table', 'shadow') THEN (
         SELECT json_group_array(json_array(i.name, i."unique", i.origin, i.partial, json((
             SELECT json_group_array(json_array(c.name, c."desc", c.coll))
-            FROM temp.pragma_index_xinfo(i.name, 'main') AS c WHERE c.key))))
-        FROM temp.pragma_index_list(l.name, 'main') AS i) END,
+            FROM temp.pragma_index_xinfo(i.name) AS c WHERE c.key))))
+        FROM temp.pragma_index_list(l.name) AS i) END,
     CASE WHEN l.type IN ('table', 'shadow') THEN (
         SELECT json_group_array(json_array(f.id, f."table", f."from", f."to", f.on_update, f.on_delete))
-        FROM temp.pragma_foreign_key_list(l.name, 'main') AS f) END
+        FROM temp.pragma_foreign_key_list(l.name) AS f) END
 FROM temp.pragma_schema_version AS v LEFT JOIN {listed} AS l ON {condition}
 LEFT JOIN created AS w ON w.name = l.name LEFT JOIN owned AS b ON b.owner = lower(l.name)
 """
@@ -79,7 +80,7 @@ LEFT JOIN created AS w ON w.name = l.name LEFT JOIN owned AS b ON b.owner = lowe
 _VIEWS = """
 SELECT l.name, (
     SELECT json_group_array(json_array(x.name, x.type, x."notnull", x.dflt_value, x.pk, x.hidden))
-    FROM temp.pragma_table_xinfo(l.name, 'main') AS x)
+    FROM temp.pragma_table_xinfo(l.name) AS x)
 FROM {listed} AS l WHERE {condition} AND l.type IN ('view', 'virtual')
 """
 

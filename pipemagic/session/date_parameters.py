@@ -31,10 +31,12 @@ from pipemagic.sql.type_affinity import is_day_type
 _FRESH = "SELECT 1 FROM sqlite_master LIMIT 0"
 """Sent first: SQLite notices that another connection changed the schema only when a statement runs."""
 
-_COLUMNS = (
-    "SELECT l.schema, x.name, x.type "
-    "FROM temp.pragma_table_list({name}) AS l, temp.pragma_table_xinfo(l.name, l.schema) AS x WHERE x.hidden <> 1"
-)
+# The new engine of the hosted service takes no schema, which only several tables of one name require.
+_COLUMNS = """
+SELECT l.schema, x.name, x.type FROM temp.pragma_table_list({name}) AS l, temp.pragma_table_xinfo(
+    l.name, CASE WHEN (SELECT count(*) FROM temp.pragma_table_list({name})) > 1 THEN l.schema END
+) AS x WHERE x.hidden <> 1
+"""
 
 
 def with_dates(

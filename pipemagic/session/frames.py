@@ -194,6 +194,14 @@ def _too_large(cell: Cell, name: str, others: Iterable[str] = (), *, in_transact
     return SessionError(message, hint=f"{what}:\n{_load(cell, name)}")
 
 
+def _too_many(cell: Cell, name: str, rows: FrameRows) -> SessionError:
+    """Return the error for a frame with more values than a server without records takes."""
+    message = (
+        f"{name} has {rows.total * len(rows.columns):,} values, and this server takes {HIGHEST_PARAMETER:,} in a cell"
+    )
+    return SessionError(message, hint=f"load {name}:\n{_load(cell, name)}")
+
+
 def with_hint(error: StatementError, cell: Cell, endpoint: Endpoint) -> StatementError:
     """Return the error of a statement; for a missing table with the option that sends the frame of that name.
 
@@ -260,7 +268,10 @@ def with_rows(
         prefix = f"{ROWS_OF}{name}_"
         while any(prefix in cell.sent(at) for at in range(len(cell.stmts))):
             prefix += "_"
-        table = _common_table(name, rows._replace(total=0) if empty else rows, prefix, room // uses, records)
+        sent = rows._replace(total=0) if empty else rows
+        if sent.total * len(sent.columns) > HIGHEST_PARAMETER and not records():
+            raise _too_many(cell, name, sent)
+        table = _common_table(name, sent, prefix, room // uses, records)
         if table is None:
             raise _too_large(cell, name, tables, in_transaction=in_transaction)
         tables[name], room = table, room - uses * table[-1]
@@ -291,8 +302,6 @@ def _common_table(
     start, size, write, count = 0, 0, as_records, _FIRST
     if rows.total and not records():
         write, count = as_arguments, rows.total
-        if rows.total * len(rows.columns) > HIGHEST_PARAMETER:
-            return None
     while start < rows.total:
         stop = min(start + count, rows.total)
         names = f"{prefix}{len(parts) + 1}_"

@@ -171,8 +171,8 @@ def test_a_write_during_the_profile_is_noted(embedded, monkeypatch):
     monkeypatch.setattr(round_trip, "_VERSIONS", "SELECT 1, random()")
     found = profile(embedded, "t")
     assert found.inconsistent
-    assert str(found).endswith(round_trip.INCONSISTENT)
-    assert round_trip.INCONSISTENT in found._repr_html_()
+    assert str(found).endswith(round_trip.note_on(True))
+    assert round_trip.note_on(True) in found._repr_html_()
 
 
 def test_the_hint_after_a_timeout(embedded, monkeypatch):

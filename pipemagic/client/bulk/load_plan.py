@@ -104,7 +104,7 @@ class LoadPlan:
     def _all_added(self, total: int) -> str:
         """Return a statement that fails if a constraint or a trigger of the table skipped rows."""
         only_keys = self.into == "upsert" and len(self.keys) == len(self.names)  # existing rows are kept
-        return "SELECT 1" if only_keys else f"SELECT json('fewer') WHERE changes() <> {total}"
+        return "SELECT 1" if only_keys else f"SELECT json(iif(changes() <> {total}, 'fewer', NULL))"
 
     def _on_conflict(self) -> str:
         if self.into != "upsert":
