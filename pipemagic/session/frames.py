@@ -196,9 +196,8 @@ def _too_large(cell: Cell, name: str, others: Iterable[str] = (), *, in_transact
 
 def _too_many(cell: Cell, name: str, rows: FrameRows) -> SessionError:
     """Return the error for a frame with more values than a server without records takes."""
-    message = (
-        f"{name} has {rows.total * len(rows.columns):,} values, and this server takes {HIGHEST_PARAMETER:,} in a cell"
-    )
+    many = f"{rows.total * len(rows.columns):,} values"
+    message = f"{name} has {many}, and this server takes {HIGHEST_PARAMETER:,} in a statement"
     return SessionError(message, hint=f"load {name}:\n{_load(cell, name)}")
 
 

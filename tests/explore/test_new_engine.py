@@ -7,10 +7,15 @@ types of results either.
 from __future__ import annotations
 
 import random
+import sys
 
 import pandas as pd
 import pytest
 from seed_server import SeedServer
+
+if sys.platform == "win32":
+    pytest.skip("pyturso has no wheel for Windows", allow_module_level=True)
+
 from turso_server import TursoServer
 
 from pipemagic.client.database import Database
