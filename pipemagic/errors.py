@@ -146,6 +146,12 @@ class AuthError(ServerError):
     code = "AUTH"
 
 
+class EncryptionKeyError(ServerError):
+    """The encryption key of the database is missing or wrong."""
+
+    code = "ENCRYPTION_KEY"
+
+
 class NotFound(ServerError):
     """The database, group, organization or token does not exist, or is not accessible with this token (404)."""
 

@@ -19,7 +19,7 @@ from pipemagic.cli.api import (
     management,
     name_argument,
 )
-from pipemagic.client.address import parse_address
+from pipemagic.client.address import Endpoint, parse_address
 from pipemagic.client.pasted import token_in
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management
@@ -59,7 +59,7 @@ def read_secret(what: str, *, stdin: bool, repeat: str | None = None) -> str:
     if stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
-        hint = f"pass it on standard input with --{what}-stdin"
+        hint = f"pass it on standard input with --{what.replace(' ', '-')}-stdin"
         raise SessionError(f"cannot prompt for the {what} without a terminal", hint=hint)
     secret: str = console.prompt(click.prompt, what, hide_input=True, confirmation_prompt=repeat or False)
     return secret
@@ -159,35 +159,40 @@ def revoke(data: Path | None, org: str | None, name: str, yes: bool) -> None:
 # -- the keyring
 
 
-def keyring_entry(address: str) -> str:
-    """Return the name of an address in the keyring."""
-    from pipemagic.session import tokens
-
-    return tokens.keyring_entry(parse_address(address))
-
-
-address_argument = click.argument("entry", type=keyring_entry, metavar="ADDRESS")
+address_argument = click.argument("endpoint", type=parse_address, metavar="ADDRESS")
+key_flag = click.option("--encryption-key", is_flag=True, help="The key of an encrypted database instead of its token.")
 
 
 @auth.command()
 @address_argument
+@key_flag
 @click.option("--token-stdin", is_flag=True, help="Read the token from standard input.")
-def store(entry: str, token_stdin: bool) -> None:
-    """Store the token of the database at ADDRESS in the keyring."""
+@click.option("--encryption-key-stdin", is_flag=True, help="Read the encryption key from standard input.")
+def store(endpoint: Endpoint, encryption_key: bool, token_stdin: bool, encryption_key_stdin: bool) -> None:
+    """Store the token of the database at ADDRESS in the keyring, or its encryption key."""
     from pipemagic.session import tokens
 
-    token = token_in(read_secret("token", stdin=token_stdin))
-    if not token:
-        raise SessionError("the token is empty; nothing was stored")
-    tokens.keyring_put(tokens.KEYRING_SERVICE, entry, token)
-    console.print_line(entry)
+    console.check_exclusive(
+        ["token_stdin", "encryption_key_stdin"],
+        {"token_stdin": token_stdin, "encryption_key_stdin": encryption_key_stdin},
+    )
+    is_key = encryption_key or encryption_key_stdin
+    noun, entry = ("encryption key", tokens.key_entry) if is_key else ("token", tokens.keyring_entry)
+    stdin = encryption_key_stdin if is_key else token_stdin
+    secret = token_in(read_secret(noun, stdin=stdin), f"the {noun}")
+    if not secret:
+        raise SessionError(f"the {noun} is empty; nothing was stored")
+    tokens.keyring_put(tokens.KEYRING_SERVICE, entry(endpoint), secret)
+    console.print_line(tokens.keyring_entry(endpoint))
 
 
 @auth.command()
 @address_argument
-def forget(entry: str) -> None:
-    """Remove the token of the database at ADDRESS from the keyring."""
+@key_flag
+def forget(endpoint: Endpoint, encryption_key: bool) -> None:
+    """Remove the token of the database at ADDRESS from the keyring, or its encryption key."""
     from pipemagic.session import tokens
 
-    if not tokens.keyring_delete(tokens.KEYRING_SERVICE, entry):
-        console.print_note("The keyring has no token for this address.")
+    noun, entry = ("encryption key", tokens.key_entry) if encryption_key else ("token", tokens.keyring_entry)
+    if not tokens.keyring_delete(tokens.KEYRING_SERVICE, entry(endpoint), noun):
+        console.print_note(f"The keyring has no {noun} for this address.")

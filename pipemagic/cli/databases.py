@@ -21,9 +21,10 @@ from pipemagic.cli.groups import (
     wait_option,
     with_group_hint,
 )
-from pipemagic.cli.shell import open_database, print_dump, shell
+from pipemagic.cli.shell import encryption_key_in, key_option, open_database, print_dump, shell
 from pipemagic.client import transfer
 from pipemagic.client.database import Database
+from pipemagic.client.secrets import EncryptionKey
 from pipemagic.errors import NotFound, ParameterError, ServerError, UnsupportedError
 from pipemagic.frames.files import new_file
 from pipemagic.management_api.branches import describe_branch, local_time, parse_moment
@@ -62,10 +63,12 @@ def moment(text: str) -> datetime:
     "--timestamp", "--at", "at", type=moment, metavar="TIME",
     help="Copy the database as it was at this time, such as \"2026-11-29 14:00\" (local time).",
 )  # fmt: skip
+@key_option
+@click.option("--encryption-cipher", metavar="CIPHER", help="The cipher of a new encrypted database.")
 @wait_option
 def create(
-    api: Management, name: str, group: str | None, size_limit: str | None, at: datetime | None, wait: bool,
-    **sources: Any,
+    api: Management, name: str, group: str | None, size_limit: str | None, at: datetime | None,
+    encryption_key_env: str | None, encryption_cipher: str | None, wait: bool, **sources: Any,
 ) -> None:  # fmt: skip
     """Create a database and print its name.
 
@@ -75,15 +78,20 @@ def create(
 
     if at is not None and sources["from_db"] is None:
         raise click.UsageError("--timestamp requires --from-db.")
+    key = encryption_key_in(encryption_key_env, encryption_cipher)
     try:
         with source_file(sources["from_file"], sources["from_dump"]) as file, with_group_hint(api, group):
             if group is None:
                 option = lambda name: f"add --group {shlex.quote(name)}"  # noqa: E731
                 group = api.default_group(name_group=option, notify=console.print_note).name
             if file is not None:
-                database_files.create_from_file(api, name, group, file, size_limit=size_limit, warn=console.print_note)
+                database_files.create_from_file(
+                    api, name, group, file, size_limit=size_limit, key=key, warn=console.print_note
+                )
             else:
-                branch = api.create_database(name, group, copy_of=sources["from_db"], at=at, size_limit=size_limit)
+                branch = api.create_database(
+                    name, group, copy_of=sources["from_db"], at=at, size_limit=size_limit, encryption_key=key
+                )
                 if at is not None:
                     console.print_note(describe_branch(branch, at))
     except ServerError as error:
@@ -93,31 +101,33 @@ def create(
             raise error.replace(hint="" if at else hint) from None
         raise
     if wait:
-        wait_for_database(api, name)
+        wait_for_database(api, name, key)
     console.print_line(name)
 
 
-def wait_for_database(api: Management, name: str) -> None:
+def wait_for_database(api: Management, name: str, key: EncryptionKey | None = None) -> None:
     """Wait until a new database answers and all locations of its group are ready."""
     info = api.database(name)
     wait_for_locations(api, info.group, info.locations)
-    with open_database(api, name, "10m") as database:
+    with open_database(api, name, "10m", key=key) as database:
         database.execute("SELECT 1")
 
 
-@api_command(db, "export", name_argument, click.argument("file", type=console.absolute_path), force_option)
-def export(api: Management, name: str, file: Path, force: bool) -> None:
+@api_command(db, "export", name_argument, click.argument("file", type=console.absolute_path), force_option, key_option)
+def export(api: Management, name: str, file: Path, force: bool, encryption_key_env: str | None) -> None:
     """Export a database to a SQLite file."""
-    with new_file(file, overwrite=force) as draft, open_database(api, name, read_only=True) as database:
+    key = encryption_key_in(encryption_key_env)
+    with new_file(file, overwrite=force) as draft, open_database(api, name, read_only=True, key=key) as database:
         save(database, draft)
     console.print_line(str(file))
 
 
-@api_command(db, "dump", name_argument, force_option)
+@api_command(db, "dump", name_argument, force_option, key_option)
 @click.argument("file", type=console.absolute_path, required=False)
-def dump(api: Management, name: str, file: Path | None, force: bool) -> None:
+def dump(api: Management, name: str, file: Path | None, force: bool, encryption_key_env: str | None) -> None:
     """Print a database as SQL text, or write the text to a file."""
-    with open_database(api, name, read_only=True) as database:
+    key = encryption_key_in(encryption_key_env)
+    with open_database(api, name, read_only=True, key=key) as database:
         if file is None:
             print_dump(database)
             return

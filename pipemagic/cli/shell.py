@@ -19,6 +19,7 @@ from pipemagic.client.address import is_address, refuse_without_scheme
 from pipemagic.client.database import Database
 from pipemagic.client.pasted import strip_quotes
 from pipemagic.client.result import Result
+from pipemagic.client.secrets import EncryptionKey
 from pipemagic.client.stream import ClientStream
 from pipemagic.config import config_folder, make_config_folder
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
@@ -50,6 +51,18 @@ def no_option(text: str) -> str:
     return text
 
 
+key_option = click.option(
+    "--encryption-key-env", metavar="VAR", help="The environment variable with the key of an encrypted database."
+)
+
+
+def encryption_key_in(variable: str | None, cipher: str | None = None) -> EncryptionKey | None:
+    """Return the encryption key in an environment variable; None if none is named."""
+    from pipemagic.session.tokens import Environment, set_in_terminal
+
+    return Environment(os.environ, how_to_set=set_in_terminal).encryption_key_in(variable, cipher)
+
+
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("name", type=no_option, metavar="DB|URL")
 @click.argument("sql", type=no_option, required=False, metavar="[SQL]")
@@ -57,11 +70,16 @@ def no_option(text: str) -> str:
     "--mode", type=click.Choice(list(console.FORMATS)), default="table", show_default=True, help="The output format."
 )
 @click.option("--token-env", metavar="VAR", help="The environment variable with the token for a URL.")
+@key_option
 @org_option
 @data_option
-def shell(name: str, sql: str | None, mode: str, token_env: str | None, org: str | None, data: Path | None) -> None:
+def shell(
+    name: str, sql: str | None, mode: str, token_env: str | None, encryption_key_env: str | None, org: str | None,
+    data: Path | None,
+) -> None:  # fmt: skip
     """Run SQL from an argument, standard input, or the terminal."""
-    with open_target(name, token_env, org, data) as database, database.open_stream() as stream:
+    target = open_target(name, token_env, encryption_key_env, org, data)
+    with target as database, database.open_stream() as stream:
         opened = Shell(database, stream, name.rpartition("/")[2], mode)
         if sql is not None:
             opened.run_script([sql])
@@ -74,33 +92,38 @@ def shell(name: str, sql: str | None, mode: str, token_env: str | None, org: str
 
 
 @contextmanager
-def open_target(name: str, token_env: str | None, org: str | None, data: Path | None) -> Iterator[Database]:
+def open_target(
+    name: str, token_env: str | None, key_env: str | None, org: str | None, data: Path | None
+) -> Iterator[Database]:
     """Open a database of the organization, or the one at a URL."""
     from pipemagic.session.tokens import DATABASE_TOKENS, Environment, set_in_terminal
 
     name = strip_quotes(name)
     refuse_without_scheme(name)
+    key = encryption_key_in(key_env)
     if is_address(name):
         if org is not None:
             raise click.UsageError("--org cannot be used with an address.", click.get_current_context())
         environment = Environment(os.environ, how_to_set=set_in_terminal)
-        with Database(name, environment.token(token_env, DATABASE_TOKENS)) as database:
+        with Database(name, environment.token(token_env, DATABASE_TOKENS), encryption_key=key) as database:
             yield database
     else:
         if token_env is not None:
             raise click.UsageError("--token-env requires an address.", click.get_current_context())
-        with management(data, org) as api, open_database(api, name, TOKEN_EXPIRATION) as database:
+        with management(data, org) as api, open_database(api, name, TOKEN_EXPIRATION, key=key) as database:
             yield database
 
 
 @contextmanager
-def open_database(api: Management, name: str, expiration: str = "1d", *, read_only: bool = False) -> Iterator[Database]:
-    """Open a database of the organization with a new token."""
+def open_database(
+    api: Management, name: str, expiration: str = "1d", *, read_only: bool = False, key: EncryptionKey | None = None
+) -> Iterator[Database]:
+    """Open a database of the organization with a new token, and its encryption key if it has one."""
     info = api.database(name)
     if info.archived:
         raise archived_error(info, command_line)
     token = api.create_token(name, expiration=expiration, read_only=read_only)
-    with Database(api.endpoint.refer(info.url), token) as database:
+    with Database(api.endpoint.refer(info.url), token, encryption_key=key) as database:
         yield database
 
 

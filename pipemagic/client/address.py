@@ -36,12 +36,14 @@ class Endpoint:
 
     ``host_header`` is the Host header, if it is not the host of ``url``: ``localhost`` and names below it mean
     127.0.0.1. Such names do not resolve on every machine, and others resolve ``localhost`` to [::1], where another
-    process may listen. ``challenge`` is for the embedded service, whose port another process may have taken: the server
+    process may listen. ``follow`` is the other host, HOST or HOST:PORT, to which the server may refer; '' if there is
+    none. ``challenge`` is for the embedded service, whose port another process may have taken: the server
     has to respond to it on each new connection (`http.transport`).
     """
 
     url: str
     host_header: str | None = None
+    follow: str = ""
     challenge: Callable[[], tuple[str, bytes]] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -168,14 +170,19 @@ def check_base_url(endpoint: Endpoint, base_url: str) -> Endpoint:
     """Return the endpoint of a server's ``base_url``, if a token for ``endpoint`` may be sent there.
 
     With the same scheme and port these are allowed: the named host, a host that ends with ``-<named host>`` (an
-    instance of the same database), and the same loopback address. Raise AddressError for all others.
+    instance of the same database), and the same loopback address. With the same scheme, the host to follow is allowed
+    as well. Raise AddressError for all others.
     """
     try:
         other = parse_address(base_url)
     except AddressError as error:
         raise _refused(endpoint, "an address that cannot be read") from error
     written = urlsplit(base_url.strip()).scheme.lower()
-    if written not in _DEFAULT_PORT or (other.scheme, other.port) != (endpoint.scheme, endpoint.port):
+    if written not in _DEFAULT_PORT or other.scheme != endpoint.scheme:
+        raise _refused(endpoint, other.address)
+    if _is_followed(endpoint, other):
+        return other
+    if other.port != endpoint.port:
         raise _refused(endpoint, other.address)
     own_host, host = endpoint.named_host, other.named_host
     if host == own_host or (endpoint.loopback and _connects_to(other) == _connects_to(endpoint)):
@@ -183,6 +190,28 @@ def check_base_url(endpoint: Endpoint, base_url: str) -> Endpoint:
     if not _is_address(own_host) and host.endswith(f"-{own_host}"):
         return other
     raise _refused(endpoint, other.address)
+
+
+def parse_follow(text: str) -> str:
+    """Return the host to follow in lower case, with its port if it has one; raise AddressError for anything else."""
+    follow = strip_quotes(text).lower()
+    try:
+        parts = urlsplit(f"//{follow}")
+        host, port = _host_and_port(parts)
+    except (ValueError, AddressError):
+        host, port = "", None
+    if not host or parts.netloc != follow or "@" in follow:
+        raise AddressError("the host to follow is not a host name", hint="write HOST or HOST:PORT, without a scheme")
+    return f"[{host}]{'' if port is None else f':{port}'}" if ":" in host else follow.rstrip(".")
+
+
+def _is_followed(endpoint: Endpoint, other: Endpoint) -> bool:
+    """Return True for the host to follow, at its port, or else at that of the endpoint or of the scheme."""
+    if not endpoint.follow:
+        return False
+    parts = urlsplit(f"//{endpoint.follow}")
+    ports = (endpoint.port, _DEFAULT_PORT[endpoint.scheme]) if parts.port is None else (parts.port,)
+    return other.named_host == (parts.hostname or "").rstrip(".") and other.port in ports
 
 
 def instance_of(endpoint: Endpoint, other: Endpoint) -> str | None:
@@ -195,7 +224,7 @@ def _refused(endpoint: Endpoint, where: str) -> AddressError:
     return AddressError(
         f"the server at {endpoint.address} refers to {where}, which is not the host you named; "
         "the token was not sent there",
-        hint="earlier requests have run; connect to that address yourself if you trust it",
+        hint="earlier requests have run; if you trust it: --follow HOST in %pipedb connect, follow=... in Python",
     )
 
 

@@ -6,21 +6,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from pipemagic.client.address import Endpoint, parse_address
+from pipemagic.client.address import Endpoint, parse_address, parse_follow
 from pipemagic.client.arguments import Arguments, statement
 from pipemagic.client.batch_runner import result_of
 from pipemagic.client.cursor import Cursor
 from pipemagic.client.readonly import HINT
 from pipemagic.client.replication import ReplicationState
 from pipemagic.client.result import Result
-from pipemagic.client.secrets import BearerToken
+from pipemagic.client.secrets import BearerToken, EncryptionKey
 from pipemagic.client.stream import ClientStream, Dialect, Run
 from pipemagic.client.tracing import Observer
 from pipemagic.client.transaction import AGAIN, Transaction
-from pipemagic.errors import ProtocolError, ReadOnlyError, TransactionLost
+from pipemagic.errors import EncryptionKeyError, ProtocolError, ReadOnlyError, TransactionLost
 from pipemagic.hrana.messages import Close, Execute, Request, Stmt
 from pipemagic.hrana.stream import Tx
 from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
@@ -47,17 +48,20 @@ def connect(
     http: httpx.Client | None = None,
     read_only: bool = False,
     observer: Observer | None = None,
+    encryption_key: str | None = None,
+    follow: str | None = None,
 ) -> Database:
-    """Return the database at ``url`` (``libsql://``, ``https://``, ``http://``); nothing is sent yet.
+    """Return the database at ``url`` (``libsql://``, ``turso://``, ``https://``, ``http://``); nothing is sent yet.
 
     ``token`` is the database's token. ``timeout`` is the seconds to wait for the next part of a response,
     ``connect_timeout`` for the connection; None is no limit. ``http`` is an ``httpx.Client`` to use. With
     ``read_only`` a statement that may write raises ReadOnlyError and is not sent. ``observer`` receives
-    every HTTP request (`pipemagic.client.tracing`).
+    every HTTP request (`pipemagic.client.tracing`). ``encryption_key`` is the key of an encrypted database in base64,
+    which every request has. ``follow`` is another host, HOST or HOST:PORT, to which the server may refer.
     """
     return Database(
         url, token, timeout=timeout, connect_timeout=connect_timeout, http=http, read_only=read_only,
-        observer=observer,
+        observer=observer, encryption_key=encryption_key, follow=follow,
     )  # fmt: skip
 
 
@@ -66,7 +70,8 @@ class Database:
 
     ``url`` is ``libsql://``, ``https://`` or ``http://``; ``token`` its database token. ``timeout`` and
     ``connect_timeout`` are seconds. ``http`` takes your own ``httpx.Client``, which is not closed. With
-    ``read_only`` all statements that may write are refused with ReadOnlyError.
+    ``read_only`` all statements that may write are refused with ReadOnlyError. ``encryption_key`` and ``follow`` are
+    those of `connect`.
     Reads see earlier writes through the same Database, also at a replica. Safe to use from
     several threads; a stream or transaction is for one.
     """
@@ -82,13 +87,18 @@ class Database:
         clock: Callable[[], float] = time.monotonic,
         read_only: bool = False,
         observer: Observer | None = None,
+        encryption_key: str | EncryptionKey | None = None,
+        follow: str | None = None,
     ) -> None:
         from pipemagic.client.transport import Transport  # imports httpx, which takes long
 
         self.read_only = read_only
         endpoint = parse_address(url) if isinstance(url, str) else url
+        if follow:
+            endpoint = replace(endpoint, follow=parse_follow(follow))
         self.transport = Transport(
-            endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http, observer=observer
+            endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http, observer=observer,
+            encryption_key=encryption_key,
         )  # fmt: skip
         self._clock = clock
         self._dialect: Dialect | None = None
@@ -279,9 +289,12 @@ class Database:
         response = self.transport.get("/v3")
         if response.ok and "html" in response.content_type:
             raise _not_a_database(self.url)
-        if response.status in (401, 403) or (response.status >= 500 and response.status != 501):
-            raise self.transport.refusal(response)
-        return Dialect.V3 if response.ok else Dialect.SEED
+        if response.ok:
+            return Dialect.V3
+        error = self.transport.refusal(response)
+        if isinstance(error, EncryptionKeyError) or error.status in (401, 403) or 500 <= error.status != 501:
+            raise error
+        return Dialect.SEED
 
 
 class DatabaseTransaction:

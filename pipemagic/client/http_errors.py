@@ -19,6 +19,7 @@ from pipemagic.errors import (
     AuthError,
     BusyError,
     ConnectError,
+    EncryptionKeyError,
     InterruptedRequest,
     NotFound,
     PipemagicError,
@@ -37,6 +38,9 @@ ARCHIVED = (
     "the hosted service archives the unused groups of a free plan: `pipemagic group unarchive GROUP` makes the "
     "databases available again"
 )
+
+PASS_KEY = "--encryption-key-env VARIABLE in %pipedb connect and commands, encryption_key=... in Python"
+
 PARTLY = "parts of the request may have been applied"
 
 
@@ -79,6 +83,25 @@ def refusal(status: int, message: str, code: str = "", retry_after: str = "") ->
     return ServerError(
         f"the server refused the request (HTTP {status}): {message}", status=status, hint=hint, code=code
     )
+
+
+_ENCRYPTED = re.compile(r"encrypt|decrypt", re.IGNORECASE)
+"""The hosted service publishes no code, and no text, of its refusal of a wrong or missing key."""
+
+
+def asks_for_key(status: int, message: str) -> bool:
+    """Return True if a server refuses a request since its encryption key is wrong or missing."""
+    return status in (400, 401, 403, 500) and _ENCRYPTED.search(message) is not None
+
+
+def key_refusal(status: int, message: str, *, has_key: bool) -> EncryptionKeyError:
+    """Return the error for a refusal of `asks_for_key`, with or without a key."""
+    if has_key:
+        text = "the encryption key was not accepted"
+        hint = f"use the key, in base64, with which the database was created: {PASS_KEY}"
+    else:
+        text, hint = "the database is encrypted, and no key was sent", f"name the key: {PASS_KEY}"
+    return EncryptionKeyError(f"{text}: {message}", status=status, hint=hint)
 
 
 def retry_seconds(header: str) -> float | None:

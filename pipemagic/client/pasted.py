@@ -47,7 +47,7 @@ def token_in(text: str, name: str = "the token") -> str:
     if foreign := _FOREIGN.search(token):
         raise ConnectError(
             f"{name} contains {_described(foreign[0])}, so it was not sent",
-            hint="set the token alone, as one word: no quotation marks, spaces or line breaks inside",
+            hint="set it alone, as one word: no quotation marks, spaces or line breaks inside",
         )
     return token
 

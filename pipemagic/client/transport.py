@@ -20,9 +20,11 @@ from pipemagic.client.arguments import ROWS_OF
 from pipemagic.client.http_errors import (
     FAILURES,
     NO_TOKEN,
+    asks_for_key,
     cause_of_failure,
     chunk_failure,
     failure,
+    key_refusal,
     refusal,
     retry_seconds,
     transfer_failure,
@@ -38,7 +40,7 @@ from pipemagic.client.repeats import (
     nothing_ran,
 )
 from pipemagic.client.response_body import Chunks, HttpResponse, read_chunks, read_whole
-from pipemagic.client.secrets import BearerToken
+from pipemagic.client.secrets import BearerToken, EncryptionKey, HeaderSecret
 from pipemagic.client.trace_format import redact
 from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
 from pipemagic.errors import AddressError, ConnectError, PipemagicError, ServerError
@@ -71,7 +73,7 @@ class Transport:
 
     ``http`` takes any ``httpx.Client`` (a proxy, client certificates, an ASGI or mock transport), which is not
     closed. ``timeout`` and ``connect_timeout`` are seconds; None is no limit. ``observer`` receives
-    every request.
+    every request. Every request has the ``token`` and the ``encryption_key`` of the database, if it has these.
     """
 
     def __init__(
@@ -84,10 +86,12 @@ class Transport:
         http: httpx.Client | None = None,
         sleep: Callable[[float], None] = time.sleep,
         observer: Observer | None = None,
+        encryption_key: str | EncryptionKey | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.observer = observer
         self.token = token if isinstance(token, BearerToken) else BearerToken(token)
+        self.key = encryption_key if isinstance(encryption_key, EncryptionKey) else EncryptionKey(encryption_key)
         self.timeout = timeout
         """Seconds to wait for the next part of a response; None is no limit."""
         self.binds_arguments: bool | None = None
@@ -110,7 +114,7 @@ class Transport:
         If it ``finds_again`` the embedded service, this one has found it, too.
         """
         other = Transport(
-            self.endpoint, self.token, http=self._http, sleep=self._sleep,
+            self.endpoint, self.token, http=self._http, sleep=self._sleep, encryption_key=self.key,
             timeout=self.timeout if timeout is None else timeout,
             connect_timeout=self._connect_timeout if timeout is None else timeout,
         )  # fmt: skip
@@ -237,10 +241,21 @@ class Transport:
             response.close()
         self._end_chunks(message, response)
 
+    @property
+    def secrets(self) -> tuple[HeaderSecret, ...]:
+        """The secrets of its requests."""
+        return (self.token, self.key) if self.key else (self.token,)
+
+    def redact(self, text: str) -> str:
+        """Mask the secrets of its requests in a text."""
+        return self.key.redact(self.token.redact(text))
+
     def refusal(self, response: HttpResponse) -> ServerError:
-        """Return the error for a response that is not 2xx, without the token."""
+        """Return the error for a response that is not 2xx, without secrets."""
         fault = read_fault(response.body, response.content_type)
-        message = self.token.redact(fault.message)
+        message = self.redact(fault.message)
+        if asks_for_key(response.status, message):
+            return key_refusal(response.status, message, has_key=bool(self.key))
         error = refusal(response.status, message, fault.code or "", response.retry_after)
         error.retry_after = retry_seconds(response.retry_after)
         if response.status == 401 and not self.token:
@@ -298,7 +313,7 @@ class Transport:
         if self._http is not None:
             return self._http.build_request(
                 message.method, url, content=content, extensions=extensions,
-                headers=[*self.token.headers, *host_header, encoding, *kind],
+                headers=[*self.token.headers, *self.key.headers, *host_header, encoding, *kind],
             )  # fmt: skip
         length: tuple[tuple[bytes, bytes], ...] = ()
         if isinstance(content, bytes):
@@ -307,7 +322,8 @@ class Transport:
         return httpx.Request(
             message.method, url, content=content, stream=stream, extensions=extensions,
             headers=[
-                *(host_header or ((b"Host", url.netloc),)), *length, *_HEADERS, *self.token.headers, encoding, *kind
+                *(host_header or ((b"Host", url.netloc),)), *length, *_HEADERS, *self.token.headers, *self.key.headers,
+                encoding, *kind,
             ],
         )  # fmt: skip
 
@@ -463,7 +479,7 @@ class Transport:
             return
         if error is not None:
             text = error.message if isinstance(error, PipemagicError) else str(error)
-            traced.error = redact(self.token.redact(f"{type(error).__name__}: {text}"))
+            traced.error = redact(self.redact(f"{type(error).__name__}: {text}"))
         traced.ended = traced.ended or time.perf_counter()
         self.observer.exchanged(traced)
 

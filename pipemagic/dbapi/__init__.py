@@ -13,6 +13,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from pipemagic.client.database import Database
+from pipemagic.client.secrets import EncryptionKey
 from pipemagic.dbapi.connection import Connection
 from pipemagic.dbapi.cursor import Cursor
 from pipemagic.dbapi.errors import (
@@ -70,15 +71,20 @@ def connect(
     isolation_level: IsolationLevel = "",
     timeout: float | None = READ_TIMEOUT,
     read_only: bool = False,
+    encryption_key: str | EncryptionKey | None = None,
+    follow: str | None = None,
 ) -> Connection:
     """Connect to the database at ``url`` (``libsql://``, ``https://``, ``http://``) with its ``token``.
 
     ``autocommit`` and ``isolation_level`` are those of `sqlite3.connect`; see `Connection`. ``timeout`` is the seconds
-    to wait for the next part of a response. With ``read_only`` statements that may write are refused. Raise
+    to wait for the next part of a response. With ``read_only`` statements that may write are refused.
+    ``encryption_key`` and ``follow`` are those of `pipemagic.connect`. Raise
     OperationalError if the server cannot be reached, or refuses the token.
     """
     with converting(), ExitStack() as on_error:
-        database = on_error.enter_context(Database(url, token, timeout=timeout, read_only=read_only))
+        database = on_error.enter_context(
+            Database(url, token, timeout=timeout, read_only=read_only, encryption_key=encryption_key, follow=follow)
+        )
         connection = Connection(StreamLink(database), autocommit=autocommit, isolation_level=isolation_level)
         on_error.pop_all()
     return connection

@@ -20,13 +20,14 @@ from sqlalchemy.util import asbool
 
 from pipemagic.client.address import parse_address
 from pipemagic.errors import ConnectError, TransactionLost, UnknownOutcome
-from pipemagic.session.tokens import Environment, TokenSource, keyring_entry
+from pipemagic.session.tokens import Environment, KeySource, TokenSource, keyring_entry
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import IsolationLevel
 
 _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "tls": asbool, "timeout": float, "read_only": asbool, "token_env": str, "token_file": str, "keyring": str,
+    "encryption_key_env": str, "encryption_key_keyring": str, "follow": str,
 }  # fmt: skip
 """The options of a URL; ``timeout`` is in seconds, ``keyring`` a service in the keyring."""
 
@@ -101,9 +102,11 @@ class PipemagicDialect(SQLiteDialect):
 
             return current().dbapi(**options)
         source = TokenSource(*(options.pop(name, None) for name in ("token_env", "token_file", "keyring")))
+        key = KeySource(options.pop("encryption_key_env", None), options.pop("encryption_key_keyring", None))
+        environment, endpoint = Environment(os.environ), parse_address(*address)
         if options.get("token") is None:
-            entry = keyring_entry(parse_address(*address))
-            options["token"] = Environment(os.environ).database_token(source, entry)
+            options["token"] = environment.database_token(source, keyring_entry(endpoint))
+        options.setdefault("encryption_key", environment.encryption_key(key, endpoint))
         return self.loaded_dbapi.connect(*address, **options)
 
     def _get_server_version_info(self, connection: Any) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import msgspec
 from pipemagic.client.address import Endpoint, parse_api_address
 from pipemagic.client.http_errors import OTHER_TOKEN, PARTLY, retry_seconds, retry_time
 from pipemagic.client.response_body import HttpResponse
-from pipemagic.client.secrets import BearerToken, Secret
+from pipemagic.client.secrets import BearerToken, EncryptionKey, Secret
 from pipemagic.client.transport import Transport
 from pipemagic.errors import (
     AlreadyExists,
@@ -543,14 +543,15 @@ class Management:
 
     def create_database(
         self, name: str, group: str | None = None, *, copy_of: str | None = None, at: datetime | None = None,
-        awaits_upload: bool = False, size_limit: str | None = None,
+        awaits_upload: bool = False, size_limit: str | None = None, encryption_key: EncryptionKey | None = None,
     ) -> DatabaseInfo:  # fmt: skip
         """Create a database in an existing group; see `default_group` for the default.
 
         ``copy_of`` names a database to copy: as it is, or as it was ``at`` an earlier time (local time without an
         offset), or at the last backup before; `DatabaseInfo.branched` says when. The embedded service has backups with
         ``serve --backups N``; raise ServerError if there is none. With ``awaits_upload`` it cannot be used until a file
-        is uploaded (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``.
+        is uploaded (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``. It is encrypted with an
+        ``encryption_key`` and its cipher; a copy of an encrypted database needs the key of that one.
         """
         group = group or self.default_group().name
         body: dict[str, object] = {"name": name, "group": group}
@@ -560,6 +561,8 @@ class Management:
             body["seed"] = {"type": "database_upload"}
         if size_limit is not None:
             body["size_limit"] = size_limit
+        if encryption_key is not None:
+            body["remote_encryption"] = encryption_key.members
         response = self._call("POST", self._path("databases"), body)
         return DatabaseInfo.read_from(
             self.endpoint, wrapped(response, "database"), name=name, group=group, parent=copy_of or ""
@@ -671,7 +674,7 @@ class Management:
     ) -> PipemagicError:
         """Return the error for a response that is not 2xx, without tokens."""
         fault, status = read_fault(response.body, response.content_type), response.status
-        text, code = self.transport.token.redact(fault.message), fault.code or ""
+        text, code = self.transport.redact(fault.message), fault.code or ""
         if status in (405, 501):
             return UnsupportedError("this management API does not offer that")
         if status == 404 and missing and not _MISSING.search(text):

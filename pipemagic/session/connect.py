@@ -52,7 +52,11 @@ class ConnectionFactory:
         source = replace(profile.token_source, remember=remember)
         secret = Secret(token) if token else self._environment.database_token(source, entry)
         timeout = profile.timeout or READ_TIMEOUT
-        database = Database(endpoint, secret, timeout=timeout, read_only=bool(profile.read_only))
+        key = self._environment.encryption_key(profile.key_source, endpoint)
+        database = Database(
+            endpoint, secret, timeout=timeout, read_only=bool(profile.read_only), encryption_key=key,
+            follow=profile.follow,
+        )  # fmt: skip
         name = profile.name or _name_for(host)
         self._recorder.watch(name, database.transport)
         with _closing_on_error(database):
@@ -86,6 +90,8 @@ class ConnectionFactory:
             profile.timeout or READ_TIMEOUT,
             read_only=bool(profile.read_only),
             similar=similar,
+            key_of=partial(self._environment.encryption_key, profile.key_source),
+            follow=profile.follow,
         )
         client = open_database()
         self._recorder.watch(name, client.transport)

@@ -139,7 +139,8 @@ class Connection:
     def connect_line(self) -> str:
         """The line that connects again under this name."""
         if self.organization is None or self.profile is not None:
-            return f"%pipedb connect {word(self.name)}"
+            options = "" if self.profile is None else self.profile.route_options
+            return f"%pipedb connect {word(self.name)}{options}"
         is_first = self.listed_as == FIRST_DATABASE
         line = "%pipedb connect --temporary" if is_first else f"%pipedb connect {self.listed_as} --temporary"
         default = TEMPORARY if is_first else self.listed_as

@@ -20,6 +20,7 @@ from pipemagic.management_api.models import DatabaseInfo
 from pipemagic.sql import ParsedStatement
 
 if TYPE_CHECKING:
+    from pipemagic.client.secrets import EncryptionKey
     from pipemagic.management_api.client import Management
     from pipemagic.session.cell import Cell
 
@@ -169,6 +170,7 @@ def create_from_file(
     file: Path,
     *,
     size_limit: str | None = None,
+    key: EncryptionKey | None = None,
     warn: Callable[[str], None] = lambda _: None,
 ) -> DatabaseInfo:
     """Create a database and upload a file from `prepared_upload`; delete the database if that fails.
@@ -177,10 +179,10 @@ def create_from_file(
     """
     from pipemagic.client import transfer
 
-    info = api.create_database(name, group, awaits_upload=True, size_limit=size_limit)
+    info = api.create_database(name, group, awaits_upload=True, size_limit=size_limit, encryption_key=key)
     try:
-        url = info.url or api.database(name).url
-        with Database(api.endpoint.refer(url), api.create_token(name, expiration="1d")) as database:
+        endpoint = api.endpoint.refer(info.url or api.database(name).url)
+        with Database(endpoint, api.create_token(name, expiration="1d"), encryption_key=key) as database:
             transfer.upload(database, file)
     except BaseException:
         try:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pipemagic.client import local_files
 from pipemagic.client.database import Database
 from pipemagic.client.names import NameKind, problem
-from pipemagic.client.secrets import Secret
+from pipemagic.client.secrets import EncryptionKey, Secret
 from pipemagic.errors import (
     AlreadyExists,
     ConnectError,
@@ -36,6 +36,7 @@ from pipemagic.suggestions import did_you_mean
 from pipemagic.text import word
 
 if TYPE_CHECKING:
+    from pipemagic.client.address import Endpoint
     from pipemagic.client.transport import Transport
     from pipemagic.management_api.client import Management, Refusal
 
@@ -273,7 +274,7 @@ class Organization:
     def create_database(
         self, name: str, group: str | None = None, *, if_not_exists: bool = False, file: Path | None = None,
         dump: str | None = None, copy_of: str | None = None, at: datetime | None = None,
-        notify: Callable[[str], None] = lambda _: None,
+        key: EncryptionKey | None = None, notify: Callable[[str], None] = lambda _: None,
     ) -> DatabaseInfo:  # fmt: skip
         """Create a database; with ``if_not_exists`` return an existing one unchanged.
 
@@ -282,7 +283,8 @@ class Organization:
 
         Its initial content is that of the SQLite ``file``, or the result of the SQL text in the file ``dump``, if
         given. Raise TransferError if it is not a SQLite file, or a statement of the text fails. Or it is that of the
-        database ``copy_of``, as it is or as it was ``at`` an earlier time; see `Management.create_database`.
+        database ``copy_of``, as it is or as it was ``at`` an earlier time; see `Management.create_database`. It is
+        encrypted with a ``key`` and its cipher.
         """
         existing = (lambda: self._api.database(name)) if if_not_exists else None
         fallback = self._remembered(DatabaseInfo(name, group or ""))
@@ -291,13 +293,15 @@ class Organization:
             return group or self._default_group(name, notify)
 
         def create() -> DatabaseInfo:
-            return self._api.create_database(name, in_group(), copy_of=copy_of, at=at)
+            return self._api.create_database(name, in_group(), copy_of=copy_of, at=at, encryption_key=key)
 
         try:
             if file is None and dump is None:
                 return self._create(create, existing, fallback)
             with content_to_upload(file, dump) as copy:
-                return self._create(lambda: create_from_file(self._api, name, in_group(), copy), existing, fallback)
+                return self._create(
+                    lambda: create_from_file(self._api, name, in_group(), copy, key=key), existing, fallback
+                )  # fmt: skip
         except ServerError as error:
             if '"seed"' not in error.message:
                 raise
@@ -371,12 +375,14 @@ class Organization:
         return on if overages is None else overages
 
     def open(
-        self, name: str, timeout: float | None = READ_TIMEOUT, *, read_only: bool = False, similar: Sequence[str] = ()
-    ) -> Database:
+        self, name: str, timeout: float | None = READ_TIMEOUT, *, read_only: bool = False, similar: Sequence[str] = (),
+        key_of: Callable[[Endpoint], EncryptionKey | None] = lambda _: None, follow: str | None = None,
+    ) -> Database:  # fmt: skip
         """Return a database, with a token created for this session; ``timeout`` is in seconds.
 
         With ``read_only`` neither the token nor the Database allows writing. If there is no such database the
-        error names the closest one, or the closest of the ``similar`` names.
+        error names the closest one, or the closest of the ``similar`` names. ``key_of`` returns the encryption key of
+        the database at an endpoint, and ``follow`` is another host to which its server may refer.
         """
         from pipemagic.management_api.client import archived_error
 
@@ -394,7 +400,10 @@ class Organization:
             raise SessionError(
                 f"the service creates no tokens for {name}", hint=f"%pipedb connect {info.url} --token-env VARIABLE"
             ) from None
-        return Database(self._api.endpoint.refer(info.url), token, timeout=timeout, read_only=read_only)
+        endpoint = self._api.endpoint.refer(info.url)
+        return Database(
+            endpoint, token, timeout=timeout, read_only=read_only, encryption_key=key_of(endpoint), follow=follow
+        )  # fmt: skip
 
     def close(self) -> None:
         """Close the connections to the API permanently: later requests raise ConnectError."""

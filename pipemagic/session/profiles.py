@@ -26,7 +26,7 @@ from pipemagic.config import (
 )
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.session.keep_alive import LONGEST, parse_duration
-from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
+from pipemagic.session.tokens import KEYRING_SERVICE, KeySource, TokenSource, expand_home
 from pipemagic.suggestions import did_you_mean
 from pipemagic.text import has_secret, mask_passwords, shorten, word
 
@@ -42,24 +42,34 @@ LOCK_TIMEOUT = 10.0
 _PLATFORM_TOKEN = "platform token"
 _LONGEST_SHOWN = 100  # characters of a project's text in a message
 _NOT_WRITTEN = ("name", "path", "of_project")
-_TOKEN_KEYS = re.compile(r"(auth[_-]?|api[_-]?|access[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE)
+_TOKEN_KEYS = re.compile(
+    r"(auth[_-]?|api[_-]?|access[_-]?|(remote[_-]?)?encryption[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
 class Route:
-    """An address, and the source of the token that is sent there; '' means the default variables."""
+    """An address, and the source of the token that is sent there; '' means the default variables.
+
+    ``key`` is the source of the encryption key, ``follow`` the other host to which both may be sent; '' for none.
+    """
 
     address: str
     token: str = ""
+    key: str = ""
+    follow: str = ""
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is on this machine and names no source of a token."""
-        return self.token in ("", _PLATFORM_TOKEN) and parse_address(self.address).loopback
+        """Whether it is on this machine and names no source of a secret."""
+        named = self.token not in ("", _PLATFORM_TOKEN) or self.key or self.follow
+        return not named and parse_address(self.address).loopback
 
     def __str__(self) -> str:
         token = self.token or "PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN"
-        return f"{_in_ascii(self.address)} (token: {_in_ascii(token)})"
+        key = f", encryption key: {_in_ascii(self.key)}" if self.key else ""
+        follow = f", follows: {_in_ascii(self.follow)}" if self.follow else ""
+        return f"{_in_ascii(self.address)} (token: {_in_ascii(token)}{key}{follow})"
 
 
 @dataclass(frozen=True)
@@ -67,9 +77,10 @@ class Profile:
     """How to connect to a database: by its ``address``, or as a ``database`` of an organization.
 
     ``organization`` and ``at`` (the address of the management API) select another organization than the current
-    one; ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring. With
-    ``read_only`` statements that may write are refused; ``keep_alive`` is a duration. ``path`` is its file;
-    ``of_project`` is True for the file of a project, which may come from another author.
+    one; ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring, as is
+    ``encryption_key_keyring``. ``follow`` is another host to which the server may refer. With ``read_only`` statements
+    that may write are refused; ``keep_alive`` is a duration. ``path`` is its file; ``of_project`` is True for the file
+    of a project, which may come from another author.
     """
 
     name: str
@@ -81,6 +92,9 @@ class Profile:
     token_env: str | None = None
     token_file: str | None = None
     keyring: str | bool | None = None
+    encryption_key_env: str | None = None
+    encryption_key_keyring: str | bool | None = None
+    follow: str | None = None
     timeout: float | None = None
     read_only: bool | None = None
     keep_alive: str | float | None = None
@@ -96,15 +110,38 @@ class Profile:
         return TokenSource(self.token_env, file, KEYRING_SERVICE if self.keyring is True else self.keyring or None)
 
     @property
+    def key_source(self) -> KeySource:
+        """The source of the database's encryption key."""
+        return KeySource.of(self.encryption_key_env, self.encryption_key_keyring)
+
+    @property
+    def route_options(self) -> str:
+        """The options of a command line for the encryption key and the host to follow, with a blank before each."""
+        key = self.key_source
+        options = [
+            f"--encryption-key-env {key.env}" if key.env else "",
+            "--encryption-key-keyring" if key.keyring else "",
+            f"--follow {self.follow}" if self.follow else "",
+        ]
+        return "".join(f" {option}" for option in options if option)
+
+    @property
     def portable(self) -> Profile:
         """The profile in a form that can be saved in any file, without ``keep_alive``."""
         return replace(self, keep_alive=None, path=None, of_project=False)
 
-    def with_options(self, name: str | None, source: TokenSource, timeout: float | None, *, read_only: bool) -> Profile:
+    def with_options(
+        self, name: str | None, source: TokenSource, key: KeySource, timeout: float | None, *, read_only: bool,
+        follow: str | None,
+    ) -> Profile:  # fmt: skip
         """Return the profile with these options instead of its own."""
         profile = replace(
-            self, name=name or self.name, timeout=timeout or self.timeout, read_only=read_only or self.read_only or None
-        )
+            self, name=name or self.name, timeout=timeout or self.timeout,
+            read_only=read_only or self.read_only or None, follow=follow or self.follow,
+        )  # fmt: skip
+        if key:
+            keyring = True if key.keyring == KEYRING_SERVICE else key.keyring
+            profile = replace(profile, encryption_key_env=key.env, encryption_key_keyring=keyring)
         if not source:
             return profile
         keyring = True if source.keyring == KEYRING_SERVICE else source.keyring
@@ -132,6 +169,8 @@ class Profile:
     @property
     def route(self) -> Route | None:
         """Where a token is sent; None for the current organization. Raise AddressError if it is malformed."""
+        kinds = (("variable", self.key_source.env), ("keyring", self.key_source.keyring))
+        key = next((f"{kind} {value}" for kind, value in kinds if value), "")
         if self.address is not None:
             source = self.token_source
             sources = (("variable", source.env), ("file", self._real_token_file), ("keyring", source.keyring))
@@ -140,9 +179,10 @@ class Profile:
             variable = self.api_token_env
             token = f"{_PLATFORM_TOKEN} in variable {variable}" if variable else _PLATFORM_TOKEN
             if self.at is None:
-                return Route("PIPEMAGIC_API_URL", token) if variable else None
+                named = variable or key or self.follow
+                return Route("PIPEMAGIC_API_URL", token, key, self.follow or "") if named else None
             address = self.at
-        return Route(parse_address(address).address, token)
+        return Route(parse_address(address).address, token, key, self.follow or "")
 
     @property
     def _real_token_file(self) -> str | None:
@@ -168,11 +208,15 @@ class Profile:
 
 _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
     "keyring": ((bool, str), "true, false or a service of the keyring"),
+    "encryption_key_keyring": ((bool, str), "true, false or a service of the keyring"),
     "timeout": ((int, float), "a number of seconds"),
     "read_only": ((bool,), "true or false"),
     "keep_alive": ((str, int, float), 'a duration, such as "10m" or 90'),
 }
-_TOKEN_SOURCES = ("token_env", "token_file", "keyring")
+_SOURCES = {
+    "token": ("token_env", "token_file", "keyring"),
+    "encryption key": ("encryption_key_env", "encryption_key_keyring"),
+}
 
 
 def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> Profile:
@@ -194,11 +238,12 @@ def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> 
     if ("address" in options) == ("database" in options):
         what = "both an address and a database" if "address" in options else "neither an address nor a database"
         raise SessionError(f"{at} has {what}", hint="write one of the two")
-    sources = [key for key in _TOKEN_SOURCES if options.get(key)]
-    if len(sources) > 1:
-        raise SessionError(f"{at} has {' and '.join(sources)}", hint="name one source of the token")
+    for secret, keys in _SOURCES.items():
+        if len(sources := [key for key in keys if options.get(key)]) > 1:
+            raise SessionError(f"{at} has {' and '.join(sources)}", hint=f"name one source of the {secret}")
     if "address" in options and (wrong := {"organization", "at", "api_token_env"} & options.keys()):
         raise SessionError(f"{at} has {' and '.join(sorted(wrong))}", hint="an address belongs to no organization")
+    sources = [key for key in _SOURCES["token"] if options.get(key)]
     if "database" in options and sources:
         raise SessionError(f"{at} has {sources[0]}", hint="pipemagic creates the token of an organization's database")
     return Profile(name, **options, path=path, of_project=of_project)
@@ -213,7 +258,8 @@ def _refuse_token(at: str, key: str, value: object) -> None:
     if has_secret(key) or (isinstance(value, str) and is_secret(key, value)):
         raise SessionError(
             f"{at} contains a token, which must not be in that file",
-            hint='remove it and name its source: token-env = "VARIABLE", token-file = "PATH" or keyring = true',
+            hint='remove it and name its source: token-env = "VARIABLE", token-file = "PATH", keyring = true, or '
+            'encryption-key-env = "VARIABLE"',
         )
 
 
@@ -309,11 +355,11 @@ class Profiles:
     def _trusted(self) -> list[Route]:
         entries = read_toml(self.trust_file).get("trusted", [])
         return [
-            Route(entry["address"], entry.get("token", ""))
+            Route(*(entry.get(attribute.name, "") for attribute in fields(Route)))
             for entry in (entries if isinstance(entries, list) else [])
             if isinstance(entry, dict)
             and isinstance(entry.get("address"), str)
-            and isinstance(entry.get("token", ""), str)
+            and all(isinstance(value, str) for value in entry.values())
         ]
 
     def _own_routes(self) -> Iterator[Route | None]:

@@ -36,6 +36,7 @@ from pipemagic.text import list_names, mask_passwords, word
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from pipemagic.client.secrets import EncryptionKey
     from pipemagic.explore.plans import DryRun, QueryPlan
 
 _log = logging.getLogger(__name__)
@@ -254,6 +255,9 @@ class Session:
         timeout: float | None = None,
         read_only: bool = False,
         organization: Organization | None = None,
+        encryption_key_env: str | None = None,
+        encryption_key_keyring: str | bool = False,
+        follow: str | None = None,
     ) -> Connection:
         """Connect to a database and make it the current one.
 
@@ -266,28 +270,32 @@ class Session:
         ``target`` and ``name`` the connection is called ``temporary``. Its ``limits`` of transactions and idle streams
         are exact by default; relaxed ones end these only if another request waits, and after an hour. ``timeout`` is
         how many seconds to wait for a response, 60 by default. With ``read_only`` statements that may write are
-        refused, and the token that is created for a database of an organization cannot write either.
+        refused, and the token that is created for a database of an organization cannot write either. The key of an
+        encrypted database is in the variable ``encryption_key_env``, or in the keyring with ``encryption_key_keyring``
+        (True, or a service in it). ``follow`` is another host, HOST or HOST:PORT, to which the server may refer.
         """
         if limits is not None:
             check_limits(limits, temporary=temporary)
         source = tokens.TokenSource.of(token_env, token_file, keyring, remember=remember)
+        key = tokens.KeySource.of(encryption_key_env, encryption_key_keyring)
         variable, of_project = "", False
         if target is None and not temporary:
             variable = "" if self._default() else tokens.DATABASE_URL
             target, of_project = self._configured(), self._default_of_project()
         if target is not None and target not in {*self.connections, *self._profile_names()}:
             target = strip_quotes(target)
-        if self._has(target or "", read_only=read_only) and not (name or temporary or token or source):
+        differs = name or temporary or token or source or key or follow
+        if self._has(target or "", read_only=read_only) and not differs:
             connection = self.use(str(target))
             connection.existing_tables = None  # they were those of the time when it connected
             return connection
         with tokens.naming_variable(variable):
             profile = self._profile_of(target, name or "", of_project=of_project, temporary=temporary)
-        self.check_trusted(profile, has_token=bool(token or source))
+        self.check_trusted(profile, has_token=bool(token or source or key))
         check = partial(self.profiles.check_trusted, profile, has_token=True, sent="no token")
         if temporary and target is None:
             name = name or TEMPORARY
-        profile = profile.with_options(name, source, timeout, read_only=read_only)
+        profile = profile.with_options(name, source, key, timeout, read_only=read_only, follow=follow)
         if profile.address is not None:
             connection = self._factory.at_address(profile, token, remember=remember, check=check)
         elif token is not None or source:
@@ -301,6 +309,10 @@ class Session:
         if profile.kept_for is not None:
             connection.keep_alive(profile.kept_for)
         return connection
+
+    def encryption_key_in(self, variable: str | None, cipher: str | None) -> EncryptionKey | None:
+        """Return the encryption key in an environment variable, for a new database; None if none is named."""
+        return self._environment.encryption_key_in(variable, cipher)
 
     def _profile_of(self, target: str | None, alias: str, *, of_project: bool, temporary: bool) -> Profile:
         """Return the profile of a target; raise AddressError, with what to type, for a file and a wrong address.

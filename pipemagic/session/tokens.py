@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client.address import Endpoint
 from pipemagic.client.pasted import strip_quotes, token_in
-from pipemagic.client.secrets import Secret
+from pipemagic.client.secrets import EncryptionKey, Secret
 from pipemagic.config import open_without_waiting, write_private
 from pipemagic.errors import AddressError, ConnectError, SessionError
 from pipemagic.suggestions import did_you_mean
@@ -76,6 +76,33 @@ class TokenSource:
 
     def __bool__(self) -> bool:
         return bool(self.env or self.file or self.keyring)
+
+
+@dataclass(frozen=True)
+class KeySource:
+    """The source of a database's encryption key, as named by the user: at most one of these.
+
+    ``env`` is an environment variable, ``keyring`` a service in the keyring. No variable is a default: a key is sent
+    only where the user says so.
+    """
+
+    env: str | None = None
+    keyring: str | None = None
+
+    @classmethod
+    def of(cls, env: str | None, keyring: str | bool | None) -> KeySource:
+        """Return the source for options; ``keyring`` True is the default service."""
+        return cls(env, KEYRING_SERVICE if keyring is True else keyring or None)
+
+    def __post_init__(self) -> None:
+        if self.env is not None and self.keyring is not None:
+            raise SessionError(
+                "the encryption key has more than one source",
+                hint="use one of --encryption-key-env, --encryption-key-keyring",
+            )
+
+    def __bool__(self) -> bool:
+        return bool(self.env or self.keyring)
 
 
 @contextmanager
@@ -142,14 +169,31 @@ class Environment:
         """Return the token in the variable ``named``, which must be set, else in the first of the ``usual``."""
         if named is None:
             return next(filter(None, map(self._token_in, usual)), None)
-        _check_is_name(named)
-        secret = self._token_in(named)
+        return self._named(named, "token", "--token-env")
+
+    def encryption_key(self, source: KeySource, endpoint: Endpoint) -> EncryptionKey | None:
+        """Return the encryption key of the database at an endpoint from its source; None if no source is named."""
+        if source.keyring is not None:
+            return EncryptionKey(keyring_get(source.keyring, key_entry(endpoint), "encryption key"))
+        return self.encryption_key_in(source.env)
+
+    def encryption_key_in(self, name: str | None, cipher: str | None = None) -> EncryptionKey | None:
+        """Return the encryption key in a variable, with the ``cipher`` of a new database; None if none is named."""
+        if name is None:
+            if cipher is not None:
+                raise SessionError("--encryption-cipher needs a key", hint="add --encryption-key-env VARIABLE")
+            return None
+        return EncryptionKey(self._named(name, "encryption key", "--encryption-key-env"), cipher or "")
+
+    def _named(self, name: str, noun: str, option: str) -> Secret:
+        _check_is_name(name, noun, option)
+        secret = self._token_in(name, noun)
         if secret is None:
-            raise self.unset(named)
+            raise self.unset(name)
         return secret
 
-    def _token_in(self, name: str) -> Secret | None:
-        return Secret(token_in(self.get(name) or "", f"the token in the environment variable {name}")) or None
+    def _token_in(self, name: str, noun: str = "token") -> Secret | None:
+        return Secret(token_in(self.get(name) or "", f"the {noun} in the environment variable {name}")) or None
 
     def unset(self, name: str) -> SessionError:
         """Return the error for a variable that is not set, with the line that sets it."""
@@ -172,15 +216,16 @@ class Environment:
         return self.token(source.env, DATABASE_TOKENS)
 
 
-def _check_is_name(text: str) -> None:
-    """Raise SessionError for text that is not the name of a variable; it is not repeated, as it may be the token."""
-    hint = "put the token into a variable, for example MY_TOKEN, and write --token-env MY_TOKEN"
+def _check_is_name(text: str, noun: str, option: str) -> None:
+    """Raise SessionError for text that is not the name of a variable; it is not repeated, as it may be the secret."""
+    example = f"MY_{noun.split()[-1].upper()}"
+    hint = f"put the {noun} into a variable, for example {example}, and write {option} {example}"
     if not has_secret(text):
         if text.isidentifier():
             return
         if value := _OF_A_SHELL.fullmatch(text):
-            hint = f"write the name alone: --token-env {value[1] or value[2]}"
-    raise SessionError("--token-env takes the name of an environment variable, not the token", hint=hint)
+            hint = f"write the name alone: {option} {value[1] or value[2]}"
+    raise SessionError(f"{option} takes the name of an environment variable, not the {noun}", hint=hint)
 
 
 def expand_home(path: str | Path) -> Path:
@@ -243,7 +288,7 @@ def _only_token(path: Path, data: bytes) -> str:
 KEYRING_SERVICE = "pipemagic"
 """The default service in the keyring."""
 
-ELSE = "or name a variable with --token-env or a file with --token-file"
+ELSE = "or name a variable with --token-env (for a key: --encryption-key-env) or a file with --token-file"
 
 
 def keyring_entry(endpoint: Endpoint) -> str:
@@ -251,18 +296,23 @@ def keyring_entry(endpoint: Endpoint) -> str:
     return f"{endpoint.named_host}{endpoint.port_suffix}"
 
 
-def keyring_get(service: str, entry: str, *, missing_ok: bool = False) -> Secret | None:
-    """Return the token of an entry; raise SessionError without a keyring or, unless ``missing_ok``, without a token."""
+def key_entry(endpoint: Endpoint) -> str:
+    """Return the name of the encryption key of the database at an address in the keyring."""
+    return f"{keyring_entry(endpoint)} encryption key"
+
+
+def keyring_get(service: str, entry: str, noun: str = "token", *, missing_ok: bool = False) -> Secret | None:
+    """Return the secret of an entry; raise SessionError without a keyring or, unless ``missing_ok``, without one."""
     with _keyring_errors():
         text = _keyring().get_password(service, entry)
-    if token := token_in(text or "", f"the token of {entry} in the keyring"):
+    address = entry.removesuffix(f" {noun}")
+    if token := token_in(text or "", f"the {noun} of {address} in the keyring"):
         return Secret(token)
     if missing_ok:
         return None
-    raise SessionError(
-        f"the keyring contains no token for {entry}",
-        hint=f"in a terminal: pipemagic auth store libsql://{entry}; here: --remember, which asks for it once",
-    )
+    line = f"in a terminal: pipemagic auth store libsql://{address}"
+    hint = f"{line}; here: --remember, which asks for it once" if noun == "token" else f"{line} --encryption-key"
+    raise SessionError(f"the keyring contains no {noun} for {address}", hint=hint)
 
 
 def keyring_put(service: str, entry: str, token: str) -> None:
@@ -271,9 +321,9 @@ def keyring_put(service: str, entry: str, token: str) -> None:
         _keyring().set_password(service, entry, str(token))
 
 
-def keyring_delete(service: str, entry: str) -> bool:
-    """Delete a token from the keyring; return False if there was none."""
-    if keyring_get(service, entry, missing_ok=True) is None:
+def keyring_delete(service: str, entry: str, noun: str = "token") -> bool:
+    """Delete a secret from the keyring; return False if there was none."""
+    if keyring_get(service, entry, noun, missing_ok=True) is None:
         return False
     with _keyring_errors():
         _keyring().delete_password(service, entry)
@@ -399,7 +449,7 @@ def refused_token_hint(name: str, profile: Profile | None, *, renewal: str, expi
         return f"{renewal} creates a new one: {ends}"
     if profile is None or profile.address is None:
         return f"renew the token and connect again: {ends}"
-    again = f"%pipedb connect {profile.address}"
+    again = f"%pipedb connect {profile.address}{profile.route_options}"
     if name != profile.address:
         again += f" --as {name}"
     source = profile.token_source

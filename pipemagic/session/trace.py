@@ -21,7 +21,7 @@ from pipemagic.text import escape_controls, format_limit, format_size, plural
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.client.secrets import BearerToken
+    from pipemagic.client.secrets import HeaderSecret
     from pipemagic.client.transport import Transport
 
 CAPACITY = 200
@@ -52,7 +52,7 @@ class RequestRecorder:
         self.stable = False
         self.only: str | None = None
         self.totals: dict[str, list[float]] = {}
-        self._requests: deque[tuple[TracedRequest, BearerToken]] = deque(maxlen=CAPACITY)
+        self._requests: deque[tuple[TracedRequest, tuple[HeaderSecret, ...]]] = deque(maxlen=CAPACITY)
         self._cell: RequestOrigin | None = None
         self._lock = threading.Lock()
 
@@ -79,10 +79,10 @@ class RequestRecorder:
             return [request for request, _ in islice(reversed(self._requests), count)]
 
     def redactor(self) -> Callable[[str], str]:
-        """Return a function that masks the tokens of the kept requests, and text that looks like a token."""
+        """Return a function that masks the secrets of the kept requests, and text that looks like a token."""
         with self._lock:
-            tokens = {token for _, token in self._requests}
-        return lambda text: redact(reduce(lambda part, token: token.redact(part), tokens, text))
+            secrets = {secret for _, secrets in self._requests for secret in secrets}
+        return lambda text: redact(reduce(lambda part, secret: secret.redact(part), secrets, text))
 
     def begin(self) -> None:
         """Begin a cell, unless one is running: the requests of this context are part of it until `end`."""
@@ -153,7 +153,7 @@ class _ConnectionRecorder:
             request.reopened, request.ended - request.started,
         )  # fmt: skip
         with recorder._lock:
-            recorder._requests.append((request, self._transport.token))
+            recorder._requests.append((request, self._transport.secrets))
             totals = recorder.totals.get(self._name, [0] * len(TOTALS))
             recorder.totals[self._name] = list(map(add, totals, amounts))
 

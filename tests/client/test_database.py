@@ -148,7 +148,7 @@ def test_nothing_runs_outside_a_transaction_that_a_statement_ended(database) -> 
 
 def test_reprs_hide_the_token(database) -> None:
     assert repr(database) == f"Database('{database.url}')"
-    token = database.transport.token.authorization.decode().removeprefix("Bearer ")
+    token = database.transport.token.value.decode().removeprefix("Bearer ")
     assert token not in f"{database!r} {vars(database)} {vars(database.transport)}"
 
 

@@ -22,7 +22,7 @@ def test_what_is_around_a_value_is_removed(around: str) -> None:
     assert strip_quotes(around.format("http://h:1")) == "http://h:1"
     assert token_in(around.format(TOKEN)) == TOKEN
     assert token_in(around.format(f"Bearer {TOKEN}")) == TOKEN
-    assert BearerToken(around.format(TOKEN)).authorization == f"Bearer {TOKEN}".encode()
+    assert BearerToken(around.format(TOKEN)).value == f"Bearer {TOKEN}".encode()
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_the_version_and_the_health_of_the_server(db, server):
 def test_the_address_of_the_current_connection(db):
     url = connection_of(db).database.url
     assert db("%pipedb status").lines[2:] == [f"Address for other programs: {url}"]
-    token = connection_of(db).database.transport.token.authorization.decode().removeprefix("Bearer ")
+    token = connection_of(db).database.transport.token.value.decode().removeprefix("Bearer ")
     assert token not in db("%pipedb status").out
 
 

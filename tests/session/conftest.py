@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from encrypted_service import encrypted, service_behind
+from keyring_backend import ring
 from seed_server import SeedServer
 from service_calls import caller_of, new_service
 from service_http import ServiceTransport
@@ -13,7 +15,7 @@ from pipemagic.client.database import Database
 from pipemagic.errors import InterruptedRequest
 from pipemagic.session import Connection, Session
 
-__all__ = ["local_service", "shared_service"]
+__all__ = ["encrypted", "local_service", "ring", "service_behind", "shared_service"]
 
 
 @pytest.fixture

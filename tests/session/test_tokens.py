@@ -7,46 +7,12 @@ import sys
 
 import keyring
 import pytest
-from keyring.backend import KeyringBackend
-from keyring.errors import KeyringLocked, PasswordDeleteError
 
 from pipemagic.errors import AuthError, ConnectError, SessionError
 from pipemagic.session import Session
 from pipemagic.session.tokens import read_token_file
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has other rights")
-
-
-class InMemory(KeyringBackend):
-    """A backend of the real package keyring."""
-
-    priority = 1
-
-    def __init__(self):
-        super().__init__()
-        self.kept, self.locked = {}, False
-
-    def get_password(self, service, username):
-        if self.locked:
-            raise KeyringLocked("locked")
-        return self.kept.get((service, username))
-
-    def set_password(self, service, username, password):
-        self.kept[service, username] = password
-
-    def delete_password(self, service, username):
-        if (service, username) not in self.kept:
-            raise PasswordDeleteError("not there")
-        del self.kept[service, username]
-
-
-@pytest.fixture
-def ring():
-    before = keyring.get_keyring()
-    backend = InMemory()
-    keyring.set_keyring(backend)
-    yield backend
-    keyring.set_keyring(before)
 
 
 @pytest.fixture

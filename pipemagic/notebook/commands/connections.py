@@ -40,6 +40,9 @@ def _duration_or_off(text: str, name: str) -> float | None:
     Option("--token-file", "a file that contains the token, readable only by you", "PATH"),
     Option("--keyring", "read the token from the keyring"),
     Option("--remember", "store the token you enter in the keyring"),
+    Option("--encryption-key-env", "the variable with the key of an encrypted database", "VARIABLE"),
+    Option("--encryption-key-keyring", "read the key of an encrypted database from the keyring"),
+    Option("--follow", "another host to which the server may refer, and the token is sent", "HOST"),
     Option("--timeout", "the time to wait for a response; by default 60 s", "TIME", type=duration),
     Option(
         "--keep-alive",
@@ -77,6 +80,9 @@ def connect(context: CommandContext) -> None:
         limits=args.get("--limits"),
         timeout=args.get("--timeout"),
         read_only=args.on("--read-only"),
+        encryption_key_env=args.get("--encryption-key-env"),
+        encryption_key_keyring=args.on("--encryption-key-keyring"),
+        follow=args.get("--follow"),
     )
     say(connection.greeting)
     if "--keep-alive" in args.values:

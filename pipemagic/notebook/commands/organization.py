@@ -127,6 +127,8 @@ def create_group(context: CommandContext) -> None:
     Option("--from-dump", "run the SQL in this file, such as a .dump of the sqlite3 shell", "FILE"),
     Option("--branch-of", "copy this database", "DATABASE", completes="database"),
     Option("--at", 'copy it as it was at this time, such as "2026-11-29 14:00" (local time)', "TIME"),
+    Option("--encryption-key-env", "encrypt it with the key in this environment variable", "VARIABLE"),
+    Option("--encryption-cipher", "the cipher of the encryption, for example aegis256", "CIPHER"),
     IF_NOT_EXISTS,
 )
 def create_database(context: CommandContext) -> None:
@@ -148,8 +150,9 @@ def create_database(context: CommandContext) -> None:
     at = args.get("--at")
     if at is not None and source != "--branch-of":
         raise UsageError("--at requires --branch-of", hint="name the database to copy with --branch-of DATABASE")
+    key = context.session.encryption_key_in(args.get("--encryption-key-env"), args.get("--encryption-cipher"))
     if source is None:
-        database = organization.create_database(name, group, if_not_exists=if_not_exists, notify=say)
+        database = organization.create_database(name, group, if_not_exists=if_not_exists, key=key, notify=say)
         say(outcomes.describe_database(database))
         return
     moment, existed = None if at is None else parse_moment(at), False
@@ -157,7 +160,7 @@ def create_database(context: CommandContext) -> None:
     file, dump = path if source == "--from-file" else None, str(path) if source == "--from-dump" else None
     try:
         database = organization.create_database(
-            name, group, file=file, dump=dump, copy_of=original, at=moment, notify=say
+            name, group, file=file, dump=dump, copy_of=original, at=moment, key=key, notify=say
         )
     except AlreadyExists:
         if not if_not_exists:

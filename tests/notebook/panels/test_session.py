@@ -56,7 +56,7 @@ def threads():
 
 
 def token_of(session):
-    return session.connection().database.transport.token.authorization.decode().removeprefix("Bearer ")
+    return session.connection().database.transport.token.value.decode().removeprefix("Bearer ")
 
 
 def test_live_and_static_content(open_page, session):
