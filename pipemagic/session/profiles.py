@@ -62,8 +62,8 @@ class Route:
     @property
     def is_silent(self) -> bool:
         """Whether it is on this machine and names no source of a secret."""
-        named = self.token not in ("", _PLATFORM_TOKEN) or self.key or self.follow
-        return not named and parse_address(self.address).loopback
+        has_source = self.token not in ("", _PLATFORM_TOKEN) or self.key or self.follow
+        return not has_source and parse_address(self.address).loopback
 
     def __str__(self) -> str:
         token = self.token or "PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN"
@@ -179,8 +179,8 @@ class Profile:
             variable = self.api_token_env
             token = f"{_PLATFORM_TOKEN} in variable {variable}" if variable else _PLATFORM_TOKEN
             if self.at is None:
-                named = variable or key or self.follow
-                return Route("PIPEMAGIC_API_URL", token, key, self.follow or "") if named else None
+                changes = variable or key or self.follow
+                return Route("PIPEMAGIC_API_URL", token, key, self.follow or "") if changes else None
             address = self.at
         return Route(parse_address(address).address, token, key, self.follow or "")
 

@@ -28,6 +28,7 @@ _IN_PROSE = re.compile(r"`(pipemagic(?:\.\w+)+)\b")
 
 INTERNAL = {
     "pipemagic.client.address.Endpoint": "what an address means for connections; programs read `url`",
+    "pipemagic.client.secrets.EncryptionKey": "hides a key; programs pass text",
     "pipemagic.client.secrets.Secret": "hides a token",
     "pipemagic.client.stream.ClientStream": "the requests of the protocol",
     "pipemagic.client.stream.Dialect": "a form of the protocol",
