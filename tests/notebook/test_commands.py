@@ -41,7 +41,7 @@ def test_create_a_group_and_a_database(embedded):
         assert embedded(f"%pipedb create-database flights --group edge{flag}").lines == [line]
     assert embedded("%pipedb groups").value.to_dict("list") == {
         "group": ["default", "edge"], "primary": ["ams", "ams"], "locations": ["ams", "ams, nrt"],
-        "status": ["healthy", "healthy"], "protected": [False, False],
+        "status": ["ok", "ok"], "protected": [False, False],
     }  # fmt: skip
     assert embedded("%pipedb databases").value.to_dict("list") == {
         "database": ["flights", "main"], "group": ["edge", "default"], "status": ["ok", "ok"],

@@ -74,7 +74,13 @@ def groups(context: CommandContext) -> DataFrame:
     listing = context.organization.groups()
     _warn_if_incomplete(listing.complete, "groups")
     rows = (
-        (group.name, group.primary, ", ".join(group.locations), group.health, group.delete_protection)
+        (
+            group.name,
+            group.primary,
+            ", ".join(group.locations),
+            "archived" if group.archived else "ok",
+            group.delete_protection,
+        )
         for group in listing.items
     )
     return frame_of(rows, "group", "primary", "locations", "status", "protected")
