@@ -364,6 +364,20 @@ class Organization:
         """Create a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
         return self._api.create_token(database, expiration=expiration, read_only=read_only)
 
+    def create_api_token(
+        self, name: str, *, group: str | None = None, scopes: Sequence[str] = (), unlimited: bool = False
+    ) -> Secret:
+        """Create a platform token, limited to the organization, or to a group and scopes, unless ``unlimited``."""
+        return self._api.create_api_token(name, group=group, scopes=scopes, unlimited=unlimited)
+
+    def api_tokens(self, *, members: bool = False) -> list[models.ApiToken]:
+        """List the account's platform tokens, or with ``members`` those of all that are limited to the organization."""
+        return self._api.organization_tokens() if members else self._api.api_tokens()
+
+    def revoke_api_token(self, name: str, *, by_id: bool = False) -> None:
+        """Revoke a platform token of the account by its name, or one of the organization by its id."""
+        (self._api.revoke_organization_token if by_id else self._api.revoke_api_token)(name)
+
     def invalidate_tokens(self, database: str) -> None:
         """Invalidate all tokens of a database immediately; some services invalidate all tokens of its group."""
         self._api.invalidate_tokens(database)

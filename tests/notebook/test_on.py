@@ -13,7 +13,7 @@ BESIDE = {
     "suspend-database", "resume-database", "protect-database", "unprotect-database", "protect-group", "unprotect-group",
     "unarchive-group", "audit-logs",
     "delete-group", "delete-database", "remove-location", "organizations", "usage", "create-token",
-    "invalidate-tokens",
+    "invalidate-tokens", "create-api-token", "api-tokens", "revoke-api-token",
 }  # fmt: skip
 """Subcommands that use no connection or all of them, or name one as an argument."""
 

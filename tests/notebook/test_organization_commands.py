@@ -154,6 +154,56 @@ def test_a_location_is_removed(embedded):
 # -- tokens
 
 
+def test_platform_tokens_with_limits(embedded, monkeypatch):
+    for name in ("A_TOKEN", "B_TOKEN", "C_TOKEN"):
+        monkeypatch.setenv(name, "")  # removed after the test
+        monkeypatch.delenv(name)
+    assert embedded("%pipedb create-api-token deploy --to-env A_TOKEN").lines == [
+        "Stored the platform token deploy for organization local in the variable A_TOKEN."
+    ]
+    line = "%pipedb create-api-token ci --group edge --scope read --scope db:create --to-env B_TOKEN"
+    assert embedded(line).lines == [
+        "Stored the platform token ci for group edge (read, db:create) in the variable B_TOKEN."
+    ]
+    assert embedded("%pipedb create-api-token all --unlimited --to-env C_TOKEN").lines == [
+        "Stored the platform token all for all organizations in the variable C_TOKEN."
+    ]
+    tokens = embedded("%pipedb api-tokens").value.set_index("token")
+    assert tokens["scope"].to_dict() == {"default": "all", "deploy": "local", "ci": "local/edge", "all": "all"}
+    assert tokens["permissions"]["ci"] == "read, db:create"
+    members = embedded("%pipedb api-tokens --members").value.set_index("token")
+    assert members["owner"].to_dict() == {"deploy": "local", "ci": "local"}
+
+    session = embedded.ip.magics_manager.registry["PipeMagics"].session
+    embedded(f"%pipedb organization local --at {session.organization.api.url} --token-env B_TOKEN")
+    embedded("%pipedb create-database built --group edge")
+    assert embedded("%pipedb databases").value["database"].tolist() == ["built", "flights"]
+    cell = embedded.fails("%pipedb connect built")
+    assert isinstance(cell.error, AuthError)
+    assert "the token does not have the scope db:mint-token, which this requires" in cell.out
+    assert "Hint: create a platform token with the scope db:mint-token" in cell.out
+    assert "requires a token of the organization" in embedded.fails("%pipedb delete-group edge --confirm").out
+    embedded(f"%pipedb organization local --at {session.organization.api.url} --token-env A_TOKEN")
+    assert isinstance(embedded.fails("%pipedb revoke-api-token ci").error, ConfirmError)
+    assert embedded("%pipedb revoke-api-token ci --confirm").lines == ["Revoked the platform token ci."]
+    own = members["id"]["deploy"]
+    assert embedded(f"%pipedb revoke-api-token {own} --id --confirm").lines == [f"Revoked the platform token {own}."]
+    assert isinstance(embedded.fails("%pipedb databases").error, AuthError)
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ("--group edge", "a token for a group requires scopes"),
+    ("--read-only", "scopes require a group"),
+    ("--unlimited --read-only", "--read-only and --unlimited cannot be used together"),
+    ("--group edge --scope raed", "--scope"),
+    ("", "create-api-token requires --to-env or --to-file, because a token is never displayed"),
+])  # fmt: skip
+def test_limits_that_do_not_fit_together(embedded, options, words):
+    target = "" if not options else "--to-env A_TOKEN"
+    assert words in embedded.fails(f"%pipedb create-api-token x {options} {target}").out
+    assert embedded("%pipedb api-tokens").value["token"].tolist() == ["default"]
+
+
 def test_create_token_to_env(embedded, monkeypatch):
     monkeypatch.delenv("FLIGHTS_TOKEN", raising=False)
     line = "%pipedb create-token flights --expiration 7d --read-only --to-env FLIGHTS_TOKEN"

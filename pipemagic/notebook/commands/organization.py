@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +13,12 @@ from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands.base import CommandContext, CommandGroup, check_confirmed, frame_of
 from pipemagic.notebook.display import say
+from pipemagic.scopes import SCOPES, expand, summary
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from pipemagic.client.secrets import Secret
 
 GROUP = CommandGroup("Groups and databases")
 
@@ -356,13 +361,36 @@ def usage(context: CommandContext) -> DataFrame:
     return frame_of(figures, "resource", "used", "limit").astype({"used": "Int64", "limit": "Int64"})
 
 
+STORED = (
+    Option("--to-env", "the environment variable to set", "VARIABLE", completes="new name"),
+    Option("--to-file", "the file to write, readable only by you", "PATH"),
+    Option("--replace", "overwrite the variable or file"),
+)
+"""The options for where a new token is stored."""
+
+
+def _store(context: CommandContext, command: str, create: Callable[[], Secret]) -> str:
+    """Create a token and store it outside the notebook; return a description of the place."""
+    from pipemagic.session.tokens import FileTarget, VariableTarget
+
+    args = context.args
+    where = args.one_of("--to-env", "--to-file")
+    if where is None:
+        raise UsageError(
+            f"{command} requires --to-env or --to-file, because a token is never displayed",
+            hint="add --to-env VARIABLE or --to-file PATH",
+        )
+    target = (FileTarget if where == "--to-file" else VariableTarget)(args[where], replace=args.on("--replace"))
+    target.check()
+    target.store(create())
+    return str(target)
+
+
 @GROUP.command(
     DATABASE,
     Option("--expiration", "the lifetime: 7d or 1w2d6h; by default the token never expires", "TIME"),
     Option("--read-only", "the token does not allow writing"),
-    Option("--to-env", "the environment variable to set", "VARIABLE", completes="new name"),
-    Option("--to-file", "the file to write, readable only by you", "PATH"),
-    Option("--replace", "overwrite the variable or file"),
+    *STORED,
 )
 def create_token(context: CommandContext) -> None:
     """Create a database token and store it outside the notebook.
@@ -370,19 +398,10 @@ def create_token(context: CommandContext) -> None:
     %pipedb create-token flights --expiration 7d --read-only --to-env FLIGHTS_TOKEN
     %pipedb create-token flights --to-file ~/flights.token
     """
-    from pipemagic.session.tokens import FileTarget, VariableTarget
-
     args, database = context.args, context.args["DATABASE"]
-    where, replace = args.one_of("--to-env", "--to-file"), args.on("--replace")
-    if where is None:
-        raise UsageError(
-            "create-token requires --to-env or --to-file, because a token is never displayed",
-            hint="add --to-env VARIABLE or --to-file PATH",
-        )
-    target = (FileTarget if where == "--to-file" else VariableTarget)(args[where], replace=replace)
-    target.check()
     expiration, read_only = args.get("--expiration") or "never", args.on("--read-only")
-    target.store(context.organization.create_token(database, expiration=expiration, read_only=read_only))
+    create = partial(context.organization.create_token, database, expiration=expiration, read_only=read_only)
+    target = _store(context, "create-token", create)
     ends = "that never expires" if expiration == "never" else f"for {expiration}"
     say(f"Stored a {'read-only token' if read_only else 'token'} for {database} {ends} in {target}.")
 
@@ -397,3 +416,62 @@ def invalidate_tokens(context: CommandContext) -> None:
     check_confirmed(context, f"invalidates all tokens of {name}")
     for line in context.session.invalidate_tokens(name):
         say(line)
+
+
+TOKEN_NAME = Positional("NAME", "the name of the platform token")
+
+
+@GROUP.command(
+    TOKEN_NAME,
+    Option("--group", "limit the token to a group; this requires --scope, --read-only or --full-access", "GROUP"),
+    Option("--scope", "allow this in the group; can be repeated", "SCOPE", choices=tuple(SCOPES), many=True),
+    Option("--read-only", "allow only reading in the group"),
+    Option("--full-access", "allow everything in the group"),
+    Option("--unlimited", "allow everything that your account may do, in all organizations"),
+    *STORED,
+)
+def create_api_token(context: CommandContext) -> None:
+    """Create a platform token, limited to the organization or a group, and store it outside the notebook.
+
+    %pipedb create-api-token deploy --to-file ~/deploy.token
+    %pipedb create-api-token ci --group europe --scope db:create --scope db:mint-token --to-env CI_TOKEN
+    %pipedb create-api-token monitor --group europe --read-only --to-file ~/monitor.token
+    """
+    args, organization = context.args, context.organization
+    name, group, scopes = args["NAME"], args.get("--group"), args.all("--scope")
+    preset = args.one_of("--read-only", "--full-access", "--unlimited", *(["--scope"] if scopes else []))
+    scopes = scopes or ([preset.removeprefix("--")] if preset in ("--read-only", "--full-access") else [])
+    unlimited = preset == "--unlimited"
+    create = partial(organization.create_api_token, name, group=group, scopes=scopes, unlimited=unlimited)
+    target = _store(context, "create-api-token", create)
+    reach = f"group {group} ({summary(expand(scopes))})" if group else f"organization {organization.slug}"
+    say(f"Stored the platform token {name} for {'all organizations' if unlimited else reach} in {target}.")
+
+
+@GROUP.command(Option("--members", "list the tokens of all members that are limited to the organization"))
+def api_tokens(context: CommandContext) -> DataFrame:
+    """List your platform tokens, without their values.
+
+    %pipedb api-tokens
+    %pipedb api-tokens --members
+    """
+    members = context.args.on("--members")
+    rows = (
+        (token.name, token.scope, token.permissions, token.created, *((token.owner, token.id) if members else ()))
+        for token in context.organization.api_tokens(members=members)
+    )
+    return frame_of(rows, "token", "scope", "permissions", "created", *(("owner", "id") if members else ()))
+
+
+@GROUP.command(
+    TOKEN_NAME, Option("--id", "NAME is an ID in the list of api-tokens --members"), CONFIRM,
+)  # fmt: skip
+def revoke_api_token(context: CommandContext) -> None:
+    """Revoke a platform token.
+
+    %pipedb revoke-api-token deploy --confirm
+    """
+    name = context.args["NAME"]
+    check_confirmed(context, f"revokes the platform token {name}, so programs that use it lose access")
+    context.organization.revoke_api_token(name, by_id=context.args.on("--id"))
+    say(f"Revoked the platform token {name}.")

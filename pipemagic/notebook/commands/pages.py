@@ -21,6 +21,7 @@ ABOUT = {
     "Exploring": "how-to/explore", "Data": "how-to/load-data", "Groups and databases": "explanation/replication",
     "status": "how-to/transactions", "panel": "how-to/panels", "diagram": "how-to/plot", "plot": "how-to/plot",
     "snippets": "how-to/parameters", "create-token": "how-to/tokens", "invalidate-tokens": "how-to/tokens",
+    "create-api-token": "how-to/tokens", "api-tokens": "how-to/tokens", "revoke-api-token": "how-to/tokens",
     "sql": "how-to/results", "parameters": "how-to/parameters", "frames": "how-to/frames-in-sql",
     "transactions": "how-to/transactions", "results": "how-to/results", "explore": "how-to/explore",
     "config": "how-to/saved-connections", "profiles": "how-to/saved-connections", "tokens": "how-to/tokens",
