@@ -513,7 +513,7 @@ class Organization:
 
         hint, kind = hint_for(refusal, command_line), refusal.unknown_kind
         if refusal.name_is_taken:
-            return NAME_TAKEN
+            return hint if refusal.message.startswith("token") else NAME_TAKEN
         if kind:
             return self._nearest_name(kind, refusal) or f"%pipedb {kind}s lists the existing ones"
         match refusal.status:

@@ -47,6 +47,8 @@ class Shapes:
     """The response to DELETE of a database: its ``name`` as text [docs], or the ``object`` as for groups [inferred]."""
     lacks: frozenset[str] = frozenset()
     """Endpoints that return 404 without a message: usage, plans, subscription, instances, wait."""
+    only_full_access: bool = False
+    """Whether databases refuse `authorization` of new tokens, as those of the new engine do."""
     seed_only: bool = False
     """Whether it has only the five endpoints of the requirement."""
     pending: int = 0
@@ -352,6 +354,9 @@ class HostedApi(ScriptedServer):
         query = dict(pair.split("=") for pair in urlsplit(call.path).query.split("&") if pair)
         if not re.fullmatch(r"never|(\d+[wdhms])+", query.get("expiration", "never")):
             return as_json({"error": "Invalid expiration format"}, 400)  # [docs]
+        if self.shapes.only_full_access and "authorization" in query:
+            text = "Permissions are not supported for db-api controlled databases"  # [issue turso-api-client-ts#30]
+            return as_json({"error": text}, 400)
         token = self._behind.token(self.databases[name].inside, **query)
         self.issued[token] = name
         return as_json({"jwt": token})

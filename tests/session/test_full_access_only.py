@@ -1,0 +1,87 @@
+"""Databases that accept no limits of tokens, such as those of the new engine: magics, command, panel, session."""
+
+from __future__ import annotations
+
+import pytest
+from hosted_api import HostedApi, Shapes
+from panel_page import PanelPage
+from panel_session import close_panels
+from served import serve
+
+from pipemagic import cli
+from pipemagic.errors import ServerError
+from pipemagic.notebook.panels.opening import open_panel
+from pipemagic.session import Session
+
+REFUSAL = "Permissions are not supported for db-api controlled databases"
+HINT = "this database accepts only tokens with full access; no token was created"
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory):
+    with serve(tmp_path_factory.mktemp("behind")) as served:
+        yield served
+
+
+@pytest.fixture
+def api(behind):
+    api = HostedApi(behind, Shapes(only_full_access=True))
+    yield api
+    api.close()
+
+
+@pytest.fixture
+def session(api):
+    session = Session(environ=api.environment)
+    session.organization.create_group("edge", "ams")
+    session.organization.create_database("flights", "edge")
+    yield session
+    close_panels()
+    session.shut_down()
+
+
+def token_requests(api):
+    return [call.path.partition("?")[2] for call in api.calls if call.path.partition("?")[0].endswith("/auth/tokens")]
+
+
+def test_a_session_connects_with_full_access_and_a_read_only_connection_is_explained(api, session):
+    session.connect("flights")
+    assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
+    assert token_requests(api) == ["expiration=never"]
+    with pytest.raises(ServerError, match=REFUSAL) as caught:
+        session.connect("flights", name="again", read_only=True)
+    assert caught.value.hint == HINT
+    assert token_requests(api)[1:] == ["expiration=never&authorization=read-only"]  # not again without it
+    assert list(session.connections) == ["flights"]
+    session.invalidate_tokens("flights", session.organization)
+    assert session.run("SELECT 2 AS a")["a"].tolist() == [2]
+
+
+def test_the_command(api, session, monkeypatch, capsys, tmp_path):
+    for name, value in {**api.environment, "PIPEMAGIC_CONFIG": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    assert cli.main(["db", "tokens", "create", "flights", "--expiration", "7d"]) == 0
+    token = capsys.readouterr().out.strip()
+    assert api.issued[token] == "flights"
+    assert cli.main(["db", "tokens", "create", "flights", "--read-only"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, REFUSAL in err, HINT in err) == ("", True, True)
+    assert cli.main(["db", "shell", "flights", "SELECT 3 AS a"]) == 0
+    assert "3" in capsys.readouterr().out
+    assert len(token_requests(api)) == 3
+    assert cli.main(["group", "tokens", "create", "edge"]) == 1  # this stand-in has no endpoint for it
+
+
+def test_the_button_of_the_panel(api, session):
+    session.connect("flights")
+    page = PanelPage(open_panel(session, "databases"))
+    page.click("Details of flights")
+    page.click("New token ...")
+    page.submit("Create token")
+    page.wait("The token was created. It is shown only once.")
+    page.click("Done")
+    page.click("New token ...")
+    page.check("Read-only")
+    page.submit("Create token")
+    page.wait(HINT)
+    assert REFUSAL in page.words
