@@ -15,6 +15,7 @@ from pipemagic.notebook.panels.components import Status, Table, action
 from pipemagic.notebook.panels.forms import Choice, ClearedText, ConfirmForm, Field, Form, Line
 from pipemagic.notebook.panels.replicas import MEASURED, NO_LAG, explain
 from pipemagic.notebook.panels.static_html import Block, TableBlock
+from pipemagic.notebook.panels.tokens import PlatformTokenForms
 from pipemagic.text import list_names, plural, word
 
 if TYPE_CHECKING:
@@ -59,10 +60,17 @@ class GroupsPanel(Panel):
         self.location = Field("Primary location", Choice())
         self.create = Form(self, "Create a group", [self.name, self.location], "Create group", self.create_group)
         self.progress = Status()
+        self.tokens = PlatformTokenForms(self.state, self.changed)
         return [
             self.table, self.notes, self.outdated, self.add, self.remove, self.delete, self.status, self.progress,
-            self.create,
+            self.create, self.tokens,
         ]  # fmt: skip
+
+    def close(self) -> None:
+        """Clear a token on all pages, and close the panel."""
+        if self.children:
+            self.tokens.forget()
+        super().close()
 
     def mount(self) -> None:
         """Start following changes and reading the replica states."""
@@ -91,6 +99,7 @@ class GroupsPanel(Panel):
         self.outdated.set_text(outdated)
         self.location.set_options(state.location_options(state.locations))
         self._update_open_form()
+        self.tokens.update()
         self.progress.report(replicas.line, busy=bool(replicas.unfinished))
 
     def _update_open_form(self) -> None:

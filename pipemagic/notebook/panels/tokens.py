@@ -1,4 +1,4 @@
-"""Tokens of a database: create one, show it once, and invalidate all."""
+"""Tokens: create one of a database, show it once, and invalidate all; create platform tokens with limits."""
 
 from __future__ import annotations
 
@@ -11,9 +11,23 @@ import ipywidgets
 
 from pipemagic.errors import SessionError
 from pipemagic.notebook.panels.components import SecretText
-from pipemagic.notebook.panels.forms import ConfirmForm, Field, Form, Line, PanelPart, button, column, row, show
+from pipemagic.notebook.panels.forms import (
+    Choice,
+    ClearedText,
+    ConfirmForm,
+    Field,
+    Form,
+    Line,
+    PanelPart,
+    button,
+    column,
+    row,
+    show,
+)
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.tasks import Action
+from pipemagic.scopes import SCOPES, summary
+from pipemagic.text import word
 
 if TYPE_CHECKING:
     from pipemagic.client.secrets import Secret
@@ -32,13 +46,45 @@ INVALIDATED = (
 )
 
 
-class TokenForms(PanelPart):
-    """Forms that create a token or invalidate all; the value of a new token is in no trait, only on the page."""
+class NewToken(PanelPart):
+    """A part with the value of a new token, which is in no trait, only on the page."""
+
+    def __init__(self, state: OrganizationState, changed: Callable[[], None], name: str) -> None:
+        super().__init__(Action(name, changed))
+        self.state, self.about = state, ""
+        self.about_line, self.secret = Line(), SecretText()
+        self.done = button("Done", self.forget)
+        note = Line(
+            "Copy it now: it cannot be shown again. Keep it in a variable or a file, not in a notebook.", "pm-faint"
+        )
+        self.value = column(self.about_line, row(self.secret, self.done), note, class_="pm-box")
+
+    def show_value(self) -> None:
+        """Show the value of the new token, if there is one."""
+        show(self.value, bool(self.about))
+        self.about_line.set_text(self.about)
+
+    def present(self, token: Secret, about: str) -> str:
+        """Send a new token to the pages, and close its form; return the message."""
+        self.open_form, self.about = None, about
+        self.secret.send_secret(token)
+        return "The token was created. It is shown only once."
+
+    def forget(self) -> None:
+        """Clear the token on all pages."""
+        if self.about:
+            self.about = ""
+            self.secret.send_secret(None)
+            self.action.clear()
+            self.action.changed()
+
+
+class TokenForms(NewToken):
+    """Forms that create a token of a database, or invalidate all of them."""
 
     def __init__(self, state: OrganizationState, changed: Callable[[], None]) -> None:
-        super().__init__(Action("tokens", changed))
-        self.state = state
-        self.database = self.about = ""
+        super().__init__(state, changed, "tokens")
+        self.database = ""
         new = button("New token ...", lambda: self.show_form(self.create))
         invalidate = button("Invalidate all tokens ...", lambda: self.show_form(self.invalidate), kind="danger")
         self.buttons = row(new, invalidate)
@@ -52,12 +98,6 @@ class TokenForms(PanelPart):
             self, "invalidate all its tokens", "Invalidate all tokens", self.invalidate_all,
             nothing="no token was invalidated",
         )  # fmt: skip
-        self.about_line, self.secret = Line(), SecretText()
-        self.done = button("Done", self.forget)
-        note = Line(
-            "Copy it now: it cannot be shown again. Keep it in a variable or a file, not in a notebook.", "pm-faint"
-        )
-        self.value = column(self.about_line, row(self.secret, self.done), note, class_="pm-box")
         intro = Line(
             "A token gives other programs access to the database. Existing tokens cannot be listed.", "pm-faint"
         )
@@ -73,8 +113,7 @@ class TokenForms(PanelPart):
 
     def update(self) -> None:
         """Update the widgets."""
-        show(self.value, bool(self.about))
-        self.about_line.set_text(self.about)
+        self.show_value()
         show(self.buttons, self.open_form is None)
         show(self.duration, self.expires.widget.value == CUSTOM)
         if self.database:
@@ -94,12 +133,7 @@ class TokenForms(PanelPart):
             if self.database != database:  # its details were closed in the meantime
                 return f"A token for {database} was created, but it is not shown: its details were closed."
             lasts = "never expires" if expiration == "never" else f"expires after {expiration}"
-            self.open_form, self.about = (
-                None,
-                f"A {'read-only ' if read_only else ''}token for {database} that {lasts}:",
-            )
-            self.secret.send_secret(made)
-            return "The token was created. It is shown only once."
+            return self.present(made, f"A {'read-only ' if read_only else ''}token for {database} that {lasts}:")
 
         self.forget()
         options = ("" if expiration == "never" else f" --expiration {expiration}") + (
@@ -108,14 +142,6 @@ class TokenForms(PanelPart):
         create = partial(organization.create_token, database, expiration=expiration, read_only=read_only)
         command = f"create-token {database}{options} --to-env {variable(database)}"
         self.run(f"Creating a token for {database} ...", command, create, apply)
-
-    def forget(self) -> None:
-        """Clear the token on all pages."""
-        if self.about:
-            self.about = ""
-            self.secret.send_secret(None)
-            self.action.clear()
-            self.action.changed()
 
     def invalidate_all(self, database: str) -> None:
         """Invalidate all tokens of a database."""
@@ -128,6 +154,58 @@ class TokenForms(PanelPart):
 
         self.forget()
         self.run(f"Invalidating the tokens of {database} ...", f"invalidate-tokens {database} --confirm", work)
+
+
+class PlatformTokenForms(NewToken):
+    """A form that creates a platform token, limited to the organization, or to a group and scopes."""
+
+    def __init__(self, state: OrganizationState, changed: Callable[[], None]) -> None:
+        super().__init__(state, changed, "platform tokens")
+        self.new = button("New platform token ...", lambda: self.show_form(self.create))
+        self.name = Field("Token name", ClearedText())
+        self.reach = Field("Limited to", Choice())
+        self.reach.widget.observe(lambda _: changed(), "value")
+        self.scopes = {
+            scope: ipywidgets.Checkbox(description=f"{scope}: {meaning}", indent=False, value=scope == "read")
+            for scope, meaning in SCOPES.items()
+        }
+        fields = [self.name, self.reach, *self.scopes.values()]
+        self.create = Form(self, "", fields, "Create platform token", self.create_token, opens=True)
+        intro = Line(
+            "A platform token lets other programs manage databases. %pipedb api-tokens lists the existing ones.",
+            "pm-faint",
+        )
+        heading = Line("Platform tokens", tag="h4")
+        self.children = [heading, intro, self.value, self.new, self.create, self.status]
+
+    def update(self) -> None:
+        """Update the widgets."""
+        self.show_value()
+        show(self.new, self.open_form is None)
+        groups = [(f"group {group.name}", group.name) for group in self.state.groups]
+        self.reach.set_options([("the whole organization", ""), *groups])
+        for box in self.scopes.values():
+            show(box, bool(self.reach.widget.value))
+        self.enable_controls()
+        self.update_forms()
+
+    def create_token(self) -> None:
+        """Create the token of the form."""
+        name, group, organization = self.name.text, self.reach.widget.value or None, self.state.organization
+        scopes = [scope for scope, box in self.scopes.items() if box.value] if group else []
+        if not name:
+            raise SessionError("the token has no name")
+        reach = f"group {group} ({summary(scopes)})" if group else f"organization {organization.slug}"
+
+        def apply(made: Secret) -> str:
+            self.name.widget.clear(name)
+            return self.present(made, f"The platform token {name} for {reach}:")
+
+        self.forget()
+        options = "".join([f" --group {word(group)}" if group else "", *(f" --scope {scope}" for scope in scopes)])
+        create = partial(organization.create_api_token, name, group=group, scopes=scopes)
+        command = f"create-api-token {word(name)}{options} --to-env {variable(name)}"
+        self.run(f"Creating the platform token {name} ...", command, create, apply)
 
 
 def variable(database: str) -> str:

@@ -10,6 +10,7 @@ from waiting import PATIENCE, until
 
 from pipemagic.client.database import Database
 from pipemagic.errors import AuthError, ReadOnlyError, StatementError
+from pipemagic.management_api.client import Management
 
 
 @pytest.fixture
@@ -55,6 +56,40 @@ def test_a_token_is_shown_once_and_is_in_no_trait(panel, session):
     panel.click("Done")
     assert panel.secrets == []
     assert secret not in panel.widgets
+
+
+def test_a_platform_token_for_a_group_has_the_scopes_of_its_boxes(page, session):
+    session.organization.create_group("edge", "ams")
+    groups = page("groups")
+    groups.click("New platform token ...")
+    groups.type("Token name", "ci")
+    assert not groups.has_field("db:create: create databases")
+    groups.choose("Limited to", "edge")
+    groups.check("db:create: create databases")
+    groups.submit("Create platform token")
+    groups.wait("The token was created. It is shown only once.")
+    (value,) = until(lambda: groups.secrets)
+    assert "The platform token ci for group edge (read, db:create):" in groups.words
+    assert "%pipedb create-api-token ci --group edge --scope read --scope db:create --to-env CI_TOKEN" in groups.words
+    api = session.organization.api
+    with Management(api.url, str(value), organization=api.slug) as limited:
+        assert [group.name for group in limited.groups()] == ["edge"]
+        with pytest.raises(AuthError, match="the token does not have the scope db:delete"):
+            limited.delete_database("nope")
+    seen = [groups.words, groups.text, groups.html, *(repr(widget.get_state()) for widget in everything(groups.panel))]
+    assert not any(value in text for text in seen)
+    groups.click("Done")
+    assert groups.secrets == []
+    groups.click("New platform token ...")
+    groups.type("Token name", "deploy")
+    groups.choose("Limited to", "")
+    groups.submit("Create platform token")
+    groups.wait("The token was created. It is shown only once.")
+    listed = {token.name: (token.scope, token.permissions) for token in session.organization.api_tokens()}
+    assert listed["ci"] == (f"{api.slug}/edge", "read, db:create")
+    assert listed["deploy"] == (api.slug, "")
+    groups.panel.close()
+    assert groups.secrets == []
 
 
 def test_pages_remove_a_token_with_its_details_and_with_the_panel(panel, session):
