@@ -527,8 +527,9 @@ class Organization:
                 return f"put a valid platform token into the variable {self._token_variable}, then {line}"
             case 402 if not refusal.adds_region:
                 return f"{hint}; %pipedb usage shows the usage"
-            case 403:
-                return hint or "this requires another role in the organization, or a token with more permissions"
+            case 403 if not refusal.scope or refusal.scope not in refusal.message:
+                right = "this requires another role in the organization, or a token with more permissions"
+                return f"{right}: {hint}" if hint else right
             case status if status >= 500 and refusal.method != "GET":
                 return f"{hint}; %pipedb groups and %pipedb databases list the existing ones"
         return hint
