@@ -60,15 +60,27 @@ def get_database_usage(request: ApiRequest) -> Any:
 
 @Operation("GET", f"{DATABASE}/stats")
 def get_database_stats(request: ApiRequest) -> Any:
-    """Return the most expensive queries, which are not recorded."""
-    request.catalog.database(request["org"], request["db"])
-    return {"top_queries": []}  # not null: a published client iterates over it
+    """Return the ten slowest statements of the last 24 hours, on average, and the ten most frequent, without values."""
+    return {"top_queries": _queries_json(request, None)}  # a list: a published client iterates over it
 
 
-@Operation("GET", f"{DATABASE}/usage/queries")
+@Operation("GET", f"{DATABASE}/usage/queries", query={"from": {"type": "string"}})
 def get_database_queries(request: ApiRequest) -> Any:
-    """Return the same result for the public command-line tool."""
-    return get_database_stats(request)["top_queries"]
+    """Return the same list for the public command-line tool, with the statements since ``from``."""
+    start = request.http.query_params.get("from")
+    return _queries_json(request, parse_time(start, "from") if start else None)
+
+
+def _queries_json(request: ApiRequest, since: float | None) -> list[dict[str, Any]]:
+    """Return statements as JSON; only this service has ``runs`` and ``mean_duration_ms``."""
+    database = request.catalog.database(request["org"], request["db"])
+    return [
+        {
+            "query": query, "rows_read": counts.rows_read, "rows_written": counts.rows_written, "runs": counts.runs,
+            "mean_duration_ms": round(counts.seconds * 1000 / counts.runs, 3),
+        }
+        for query, counts in request.parts.meter.queries.top(database.id, since)
+    ]  # fmt: skip
 
 
 @Operation("GET", f"{ORG}/plans")

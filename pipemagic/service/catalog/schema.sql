@@ -134,6 +134,17 @@ CREATE TABLE usage (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_by_organization ON usage (organization, month);
 
+CREATE TABLE queries (
+  database TEXT NOT NULL REFERENCES databases ON DELETE CASCADE,
+  hour INTEGER NOT NULL,  -- since 1970
+  query TEXT NOT NULL,  -- without values
+  runs INTEGER NOT NULL,
+  seconds REAL NOT NULL,
+  rows_read INTEGER NOT NULL,
+  rows_written INTEGER NOT NULL,
+  PRIMARY KEY (database, hour, query)
+) STRICT, WITHOUT ROWID;
+
 -- The sqld engine: which nodes have or may have a namespace, and which namespaces they must remove.
 
 CREATE TABLE namespaces (

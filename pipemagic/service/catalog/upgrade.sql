@@ -23,3 +23,14 @@ CREATE TABLE audit_logs (
   data TEXT NOT NULL  -- JSON
 ) STRICT;
 CREATE INDEX audit_logs_by_organization ON audit_logs (organization, id);
+
+CREATE TABLE queries (
+  database TEXT NOT NULL REFERENCES databases ON DELETE CASCADE,
+  hour INTEGER NOT NULL,  -- since 1970
+  query TEXT NOT NULL,  -- without values
+  runs INTEGER NOT NULL,
+  seconds REAL NOT NULL,
+  rows_read INTEGER NOT NULL,
+  rows_written INTEGER NOT NULL,
+  PRIMARY KEY (database, hour, query)
+) STRICT, WITHOUT ROWID;

@@ -18,6 +18,7 @@ import apsw
 from pipemagic.service.catalog.records import DatabaseRecord, Record, utc
 from pipemagic.service.catalog.store import Store
 from pipemagic.service.responses import Refused
+from pipemagic.service.top_queries import TopQueries
 
 log = logging.getLogger(__name__)
 
@@ -190,6 +191,8 @@ class UsageMeter:
         self._swept = 0.0
         self._flushing = threading.Lock()
         usage.store.on_change.append(self._clear)
+        self.queries = TopQueries(usage.store, now)
+        """The statements that are slow or frequent."""
 
     # -- for each statement
 
@@ -239,10 +242,12 @@ class UsageMeter:
         with self._flushing:
             with self._lock:
                 pending, self._pending = self._pending, {}
-            if not pending:
+            if not pending and not self.queries.pending:
                 return
             try:
-                self._usage.add(self.month, pending)
+                with self._usage.store.change(cached=False):
+                    self._usage.add(self.month, pending)
+                    self.queries.flush()
             except apsw.Error as error:
                 log.warning("the usage cannot be written to the catalog: %s", error)
                 with self._lock:

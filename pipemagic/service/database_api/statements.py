@@ -35,6 +35,7 @@ from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, DRAIN_WAIT, FULL_W
 from pipemagic.service.sqlite.resources import UsageExceeded
 from pipemagic.service.sqlite.statement import LONGEST_CACHED, Rejected, SqlStatement, bind, cached_parse, parse
 from pipemagic.service.stopped_statements import StoppedStatements, StopReason
+from pipemagic.service.top_queries import QueryCounts
 from pipemagic.sql import folded
 
 WRITER_WAIT = REPLICA_WAIT = 5.0
@@ -316,6 +317,7 @@ class Execution:
         self._runner.refuse_if_lost()  # its transaction's window may have ended while it ran
         changed = connection.raw.changes() if statement.changes_rows else 0
         self._runner.meter.count(self._record, max(1, sink.count + changed), changed)
+        self._count_query(max(1, sink.count + changed), changed)
         counts = {
             "affected_row_count": changed,
             "last_insert_rowid": str(connection.raw.last_insert_rowid()) if statement.inserts else None,
@@ -326,6 +328,10 @@ class Execution:
             "query_duration_ms": round((self._clock() - self._started) * 1000, 3),
         }
         return WireResult(sink.cols, sink.rows, counts)
+
+    def _count_query(self, rows_read: int, rows_written: int) -> None:
+        runs = QueryCounts(1, self._clock() - self._started, rows_read, rows_written)
+        self._runner.meter.queries.count(self._record.id, self._statement.without_values, runs)
 
     # Errors.
 
@@ -343,6 +349,7 @@ class Execution:
         ended = stream.state.transaction is Tx.OPEN and not stream.connection.raw.in_transaction
         if running.out_of_time and isinstance(error, apsw.InterruptError):
             runner.stopped.add(runner.grant, StopReason.TIME)
+            self._count_query(self._sink.count, 0)
             return self._too_slow(ended=ended)
         if isinstance(error, UsageExceeded | MemoryError | apsw.NoMemError):
             runner.stopped.add(runner.grant, StopReason.DISK if _fills_disk(error) else StopReason.MEMORY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice, takewhile
 from typing import Self
 
@@ -17,6 +17,7 @@ from pipemagic.service.sqlite import alter_column
 from pipemagic.service.sqlite.alter_column import AlterColumn
 from pipemagic.service.sqlite.sandbox import ANSWERED, IGNORED, ignores
 from pipemagic.service.sqlite.virtual_tables import DATABASE_LIST
+from pipemagic.service.top_queries import without_values
 from pipemagic.sql import ParsedStatement
 from pipemagic.sql.statement import READ_PRAGMAS
 from pipemagic.sql.tokenizer import BLANK
@@ -81,6 +82,11 @@ class SqlStatement:
         """True if it writes although SQLite reports it as read-only when it is prepared."""
         self.needs_full_access = keyword == "PRAGMA" and name not in READ_PRAGMAS and name not in IGNORED
         """True if it may be a setting, which a read-only token may not change although the file is not written."""
+
+    @cached_property
+    def without_values(self) -> str:
+        """The text without values; see `top_queries.without_values`."""
+        return without_values(self.text)
 
 
 LONGEST_CACHED = 4096
