@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from pipemagic.cli import console
 from pipemagic.cli.api import api_command, name_argument
@@ -30,6 +31,7 @@ from pipemagic.frames.files import new_file
 from pipemagic.management_api.branches import describe_branch, local_time, parse_moment
 from pipemagic.management_api.client import Management
 from pipemagic.management_api.models import DatabaseInfo
+from pipemagic.text import format_size
 
 CHUNK = 256 * 1024
 
@@ -276,6 +278,29 @@ def libsql_url(url: str) -> str:
 
 
 # -- suspend, resume, protect, destroy
+
+
+@api_command(db, "inspect", name_argument, console.json_option)
+@click.option("--queries", is_flag=True, help="List the slowest and most frequent statements of the last day.")
+def inspect(api: Management, name: str, queries: bool, as_json: bool) -> None:
+    """Show the usage of a database in this month."""
+    figures = api.database_usage(name)
+    top = api.top_queries(name) if queries else []
+    if as_json:
+        console.print_json({**figures, **({"top_queries": list(map(to_builtins, top))} if queries else {})})
+        return
+    console.print_fields(**{
+        "Space used": format_size(figures.get("storage_bytes", 0)), "Rows read": f"{figures.get('rows_read', 0):,}",
+        "Rows written": f"{figures.get('rows_written', 0):,}",
+    })  # fmt: skip
+    if queries:
+        console.print_line()
+        console.print_table(["runs", "mean ms", "rows read", "rows written", "query"], [
+            ("" if query.runs is None else f"{query.runs:,}",
+             "" if query.mean_duration_ms is None else f"{query.mean_duration_ms:,.1f}",
+             f"{query.rows_read:,}", f"{query.rows_written:,}", query.query)
+            for query in top
+        ])  # fmt: skip
 
 
 @api_command(db, "suspend", name_argument, console.yes_option)

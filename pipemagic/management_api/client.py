@@ -45,6 +45,7 @@ from pipemagic.management_api.models import (
     Organization,
     Plan,
     Subscription,
+    TopQuery,
     Usage,
     listed,
     member,
@@ -419,6 +420,19 @@ class Management:
         """Return the organization's usage in this calendar month."""
         return Usage.read(self._call("GET", self._path("usage"), optional="figures of use"))
 
+    def database_usage(self, database: str) -> Mapping[str, int]:
+        """Return the figures of one database in this calendar month, by their names in `Usage`."""
+        response = self._call("GET", self._path("databases", database, "usage"), optional="figures of databases")
+        return Usage.read({"organization": {"usage": _figures(response)}}).figures
+
+    def top_queries(self, database: str) -> list[TopQuery]:
+        """List the statements of a database that were slow or frequent in the last day, the slowest first.
+
+        Literals in them are replaced by ``?``. The hosted service sends statements by rows read, without durations.
+        """
+        response = self._call("GET", self._path("databases", database, "stats"), optional="statistics of statements")
+        return [TopQuery.read(item) for item in listed(response, "top_queries")]
+
     # -- groups
 
     def groups(self) -> list[Group]:
@@ -707,6 +721,12 @@ def _names(path: str, body: Mapping[str, object]) -> dict[str, str]:
     parts = [unquote(part) for part in path.split("/")[4:]]
     in_path = {kind.removesuffix("s"): name for kind, name in zip(parts[::2], parts[1::2], strict=False)}
     return in_path | {kind: str(body[kind]) for kind in ("group", "location") if kind in body}
+
+
+def _figures(response: Any) -> Any:
+    """Return the figures of a database, which the documents of the published API call ``total`` or ``usage``."""
+    database = wrapped(response, "database")
+    return member(database, "usage") or member(database, "total") or member(response, "total")
 
 
 def _secret(token: Any) -> Secret:

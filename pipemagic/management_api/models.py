@@ -177,6 +177,20 @@ class Usage(msgspec.Struct, frozen=True):
         return cls(_numbers(organization, "usage"), {name: _sums(item) for name, item in databases if name})
 
 
+class TopQuery(Model, frozen=True):
+    """A statement that is slow or frequent, without values: what its runs of the last day read and wrote in total.
+
+    ``runs`` and ``mean_duration_ms`` (of one run) are None if the server does not report them.
+    """
+
+    noun = "query"
+    query: str
+    rows_read: int = 0
+    rows_written: int = 0
+    runs: int | None = None
+    mean_duration_ms: float | None = None
+
+
 class Plan(msgspec.Struct, frozen=True):
     """A plan and its quotas, by the names in `Usage`; 0 means unlimited."""
 

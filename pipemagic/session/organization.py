@@ -29,7 +29,7 @@ from pipemagic.errors import (
 )
 from pipemagic.http import READ_TIMEOUT
 from pipemagic.management_api import models
-from pipemagic.management_api.models import DEFAULT_GROUP, DatabaseInfo, Group, Instance, Location, Usage
+from pipemagic.management_api.models import DEFAULT_GROUP, DatabaseInfo, Group, Instance, Location, TopQuery, Usage
 from pipemagic.session import tokens
 from pipemagic.session.database_files import content_to_upload, create_from_file, without_upload
 from pipemagic.suggestions import did_you_mean
@@ -191,6 +191,10 @@ class Organization:
         usage = self._api.usage()
         names = {database.id: database.name for database in self.databases().items if database.id}
         return Usage(usage.figures, {names.get(key, key): figures for key, figures in usage.databases.items()})
+
+    def top_queries(self, database: str) -> list[TopQuery]:
+        """List the statements of a database that were slow or frequent in the last day, without values."""
+        return self._api.top_queries(database)
 
     def quotas(self) -> tuple[str, Mapping[str, int]]:
         """Return the plan's name and its quotas, by the names of `Usage.figures`; a missing quota or 0 is no limit."""

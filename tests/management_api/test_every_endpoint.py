@@ -74,6 +74,8 @@ ENDPOINTS = {
     "databases": Endpoint(f"GET {ORG}/databases", lambda api: api.databases()),
     "database": Endpoint(f"GET {DATABASE}", lambda api: api.database("flights")),
     "create_database": Endpoint(f"POST {ORG}/databases", lambda api: api.create_database("flights", "edge")),
+    "database_usage": Endpoint(f"GET {DATABASE}/usage", lambda api: api.database_usage("flights")),
+    "top_queries": Endpoint(f"GET {DATABASE}/stats", lambda api: api.top_queries("flights")),
     "delete_database": Endpoint(f"DELETE {DATABASE}", lambda api: api.delete_database("flights")),
     "suspend_database": Endpoint(f"PATCH {DATABASE}/configuration", lambda api: api.suspend_database("flights")),
     "resume_database": Endpoint(f"PATCH {DATABASE}/configuration", lambda api: api.resume_database("flights")),

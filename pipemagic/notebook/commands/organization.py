@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from pipemagic.client.secrets import Secret
+    from pipemagic.management_api.models import TopQuery
 
 GROUP = CommandGroup("Groups and databases")
 
@@ -337,14 +338,21 @@ def audit_logs(context: CommandContext) -> DataFrame:
     return frame_of(rows, "created", "author", "origin", "code", "data")
 
 
-@GROUP.command(Option("--databases", "show the usage of each database"))
+@GROUP.command(
+    Option("--databases", "show the usage of each database"),
+    Option("--queries", "show the slowest and most frequent statements of a database in the last day", "DATABASE",
+           completes="database"),
+)  # fmt: skip
 def usage(context: CommandContext) -> DataFrame:
     """Show the usage of this month and the quotas.
 
     %pipedb usage
     %pipedb usage --databases
+    %pipedb usage --queries flights
     """
     organization = context.organization
+    if context.args.one_of("--databases", "--queries") == "--queries":
+        return _top_queries(organization.top_queries(context.args["--queries"]))
     used = organization.usage()
     if context.args.on("--databases"):
         counted = RESOURCES[:3]
@@ -359,6 +367,19 @@ def usage(context: CommandContext) -> DataFrame:
         limits = {}
     figures = ((name, used.figures[name], limits.get(name) or NA) for name in RESOURCES if name in used.figures)
     return frame_of(figures, "resource", "used", "limit").astype({"used": "Int64", "limit": "Int64"})
+
+
+def _top_queries(queries: Sequence[TopQuery]) -> DataFrame:
+    from pandas import NA
+
+    counts = ((query.runs, query.mean_duration_ms) for query in queries)
+    rows = [
+        (query.query, NA if runs is None else runs, NA if mean is None else mean, query.rows_read, query.rows_written)
+        for query, (runs, mean) in zip(queries, counts, strict=True)
+    ]
+    return frame_of(rows, "query", "runs", "mean_ms", "rows_read", "rows_written").astype(
+        {"runs": "Int64", "mean_ms": "Float64", "rows_read": "Int64", "rows_written": "Int64"}
+    )
 
 
 STORED = (

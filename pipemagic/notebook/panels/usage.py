@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import ipywidgets
 
 from pipemagic.errors import ConnectError, PipemagicError, UnsupportedError
 from pipemagic.notebook import outcomes
-from pipemagic.notebook.panels.components import CopyText, Status
-from pipemagic.notebook.panels.forms import Line, PanelPart, column, show
+from pipemagic.notebook.panels.components import CopyText, Status, Table
+from pipemagic.notebook.panels.forms import Choice, Field, Line, PanelPart, button, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.tasks import Action, LatestTask
-from pipemagic.text import format_size
+from pipemagic.text import format_size, plural
 
 if TYPE_CHECKING:
     from pipemagic.management_api import models
@@ -30,6 +30,12 @@ FIGURES = {
     "locations": ("location of a group", "locations of groups"),
 }  # fmt: skip
 """The figures of `management_api.models.Usage` in order, with their units: singular, plural."""
+
+QUERY_COLUMNS = [
+    {"title": "Statement", "kind": "code"},
+    *({"title": title, "kind": "number", "sortable": True}
+      for title in ("Runs", "ms each", "Rows read", "Rows written")),
+]  # fmt: skip
 
 NEARLY = 0.8
 """The share of a quota at which its bar shows a warning."""
@@ -108,6 +114,7 @@ class OrganizationUsage(PanelPart):
         self.reading = LatestTask("usage", changed)
         self._details: OrganizationDetails | None = None
         self._revision, self._shown_for = 0, state.identity
+        self._queries: Sequence[models.TopQuery] = ()
         self.who = Line()
         self.blocked = Line(class_="pm-error")
         self.reading_status = Status()
@@ -118,12 +125,21 @@ class OrganizationUsage(PanelPart):
             Line("Used in this calendar month (UTC)", tag="h3"), self.plan_line, *self.figures.values(),
             self.usage_magic, self.unsupported_line,
         )  # fmt: skip
+        self.queries = LatestTask("statements", changed)
+        self.database = Field("Database", Choice())
+        self.show_queries = button("Show statements", self._read_queries)
+        self.queries_status, self.query_table = Status(), Table(columns=QUERY_COLUMNS, label="Statements", stacks=True)
+        heading = Line("Slowest and most frequent statements of the last day", tag="h3")
+        self.queries_part = column(
+            heading, row(self.database, self.show_queries), self.queries_status, self.query_table
+        )  # fmt: skip
         self.overages = self.control("Switch overages on", self.switch_overages)
         self.overages_now, self.overages_else = Line(), Line(class_="pm-faint")
         heading = Line("Overages", tag="h3")
         self.overages_part = column(heading, self.overages, self.overages_now, self.overages_else)
         self.children = [
-            self.who, self.blocked, self.reading_status, self.usage_part, self.overages_part, self.status
+            self.who, self.blocked, self.reading_status, self.usage_part, self.queries_part, self.overages_part,
+            self.status,
         ]  # fmt: skip
 
     @property
@@ -135,6 +151,7 @@ class OrganizationUsage(PanelPart):
         """Update the widgets."""
         if self._shown_for != self.state.identity:
             self._shown_for = self.state.identity
+            self._queries = ()
             self.action.clear()
         if self._revision != self.state.revision:
             self._revision = self.state.revision
@@ -144,6 +161,14 @@ class OrganizationUsage(PanelPart):
         self.who.set_text(_who(*self.state.identity, settings))
         self.blocked.set_text(_blocked(settings) if settings else "")
         self.reading_status.update(self.reading)
+        databases = sorted(database.name for database in self.state.databases)
+        self.database.set_options(databases)
+        show(self.queries_part, bool(databases))
+        self.queries_status.update(self.queries)
+        show(self.query_table, bool(self._queries))
+        self.query_table.show([
+            {"key": str(number), "cells": _cells(query)} for number, query in enumerate(self._queries)
+        ])  # fmt: skip
         show(self.usage_part, details is not None)
         show(self.overages_part, details is not None)
         if details is not None:
@@ -179,12 +204,32 @@ class OrganizationUsage(PanelPart):
 
         self.reading.start("Loading ...", work)
 
+    def _read_queries(self) -> None:
+        organization, name = self.state.organization, self.database.widget.value
+
+        def apply(queries: Sequence[models.TopQuery]) -> str:
+            self._queries = queries if self.state.shows(organization) else ()
+            return f"{plural(len(queries), 'statement')} of {name}."
+
+        self.queries.start("Loading ...", partial(organization.top_queries, name), apply)
+
     def switch_overages(self) -> None:
         """Switch overages on, or off."""
         organization, settings = self.state.organization, self.details.settings if self.details else None
         wanted = "off" if settings and settings.overages else "on"
         work = partial(outcomes.set_overages, organization, on=wanted == "on")
         self.run(f"Switching overages {wanted} ...", f"overages {wanted}", work)
+
+
+def _cells(query: models.TopQuery) -> list[Any]:
+    """Return the cells of a statement in the table."""
+    figures = (
+        (query.runs, ","), (query.mean_duration_ms, ",.1f"), (query.rows_read, ","), (query.rows_written, ",")
+    )  # fmt: skip
+    return [
+        query.query,
+        *({"text": "" if value is None else format(value, style), "sort": value or 0} for value, style in figures),
+    ]
 
 
 def describe_usage(name: str, used: int, quota: int, *, quotas_known: bool = True) -> str:

@@ -35,6 +35,15 @@ def test_the_name_and_the_usage_of_the_organization(panel):
     assert "%pipedb usage" in lines
 
 
+def test_statements_of_a_database(panel, session):
+    session.run("CREATE TABLE a (b)")
+    session.run("SELECT b FROM a WHERE b = 7")
+    panel.choose("Database", "main")
+    panel.click("Show statements")
+    panel.wait("SELECT b FROM a WHERE b = ?")
+    assert "statements of main." in panel.words
+
+
 def test_overages_are_switched_and_both_states_are_explained(panel, session):
     assert "Now off: after a quota of the plan is used up, statements fail with the code BLOCKED" in panel.words
     assert "When on: statements still run after a quota of the plan is used up" in panel.words
