@@ -431,7 +431,7 @@ class Management:
         Literals in them are replaced by ``?``. The hosted service sends statements by rows read, without durations.
         """
         response = self._call("GET", self._path("databases", database, "stats"), optional="statistics of statements")
-        return [TopQuery.read(item) for item in listed(response, "top_queries")]
+        return [TopQuery.read(item) for item in listed(response or [], "top_queries")]  # null if there are none
 
     # -- groups
 
