@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -26,9 +26,7 @@ MOST = 10
 """Statements of each kind that are reported: the slowest, and the most frequent."""
 
 _LITERALS = frozenset({"string", "blob", "number"})
-_COMPARISONS = frozenset(
-    {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "||", "LIKE", "GLOB", "IS", "NOT", "BETWEEN", "AND"}
-)
+_COMPARISONS = frozenset({"=", "==", "<>", "!=", "<", ">", "<=", ">=", "||", "LIKE", "GLOB", "BETWEEN"})
 _CONTROL = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", ""})
 
 
@@ -141,34 +139,32 @@ def without_values(text: str) -> str:
         tokens = tokens[:-1]
     if not tokens or tokens[0].word in _CONTROL:
         return ""
-    # Most texts have no double quotes: this costs a fifth of parsing the statement.
-    texts = _texts(tokens) if '"' in cut else ["?" if token.kind in _LITERALS else token.text for token in tokens]
-    return " ".join(texts) + (" ..." if len(cut) < len(text) else "")
+    texts, end = [], tokens[0].start
+    for token, is_value in zip(tokens, _values(tokens), strict=True):
+        if token.start > end:  # blanks or a comment
+            texts.append(" ")
+        texts.append("?" if is_value else token.text)
+        end = token.end
+    return "".join(texts) + (" ..." if len(cut) < len(text) else "")
 
 
-def _texts(tokens: Sequence[Token]) -> Iterator[str]:
+def _values(tokens: Sequence[Token]) -> Sequence[bool]:
+    """Return for each token whether it is a value."""
+    values = [token.kind in _LITERALS for token in tokens]
+    names = [number for number, token in enumerate(tokens) if token.kind == "quoted" and token.text[0] == '"']
+    if not names:  # as in most texts
+        return values
     lists = [False]
     """Whether the parentheses around the token contain values, from the outermost."""
-    for number, token in enumerate(tokens):
-        before = tokens[number - 1] if number else None
-        after = tokens[number + 1].text if number + 1 < len(tokens) else ""
+    for number, token in enumerate(tokens[1:], 1):
+        before, after = tokens[number - 1], tokens[number + 1].text if number + 1 < len(tokens) else ""
         if token.text == "(":
             lists.append(_begins_values(tokens, number))
         elif token.text == ")" and len(lists) > 1:
             lists.pop()
-        if token.kind in _LITERALS:
-            yield "?"
-        elif (
-            token.kind == "quoted"
-            and token.text[0] == '"'
-            and after != "."
-            and before is not None
-            and before.text != "."
-        ):
-            is_value = lists[-1] or (before.word or before.text) in _COMPARISONS
-            yield "?" if is_value else token.text
-        else:
-            yield token.text
+        elif number in names and "." not in (before.text, after):
+            values[number] = lists[-1] or (before.word or before.text) in _COMPARISONS
+    return values
 
 
 def _begins_values(tokens: Sequence[Token], number: int) -> bool:

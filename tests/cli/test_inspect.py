@@ -22,7 +22,7 @@ def test_usage_and_statements(run):
     data = json.loads(run("db", "inspect", "flights", "--queries", "--json")[1])
     assert (data["rows_read"], data["rows_written"]) == (5, 2)
     assert {query["query"]: query["rows_written"] for query in data["top_queries"]}[
-        "INSERT INTO t VALUES ( ? ) , ( ? )"
+        "INSERT INTO t VALUES (?), (?)"
     ] == 2
     assert "top_queries" not in json.loads(run("db", "inspect", "flights", "--json")[1])
     code, _, err = run("db", "inspect", "nothing")

@@ -16,7 +16,7 @@ def test_statements_of_a_database(shell, local_service):
     assert list(table.columns) == ["runs", "mean_ms", "rows_read", "rows_written"]
     assert list(map(str, table.dtypes)) == ["Int64", "Float64", "Int64", "Int64"]
     assert table.loc["SELECT a FROM t WHERE a > ?"][["runs", "rows_read"]].tolist() == [3, 2 + 1 + 1]
-    assert table.loc["INSERT INTO t VALUES ( ? ) , ( ? )", "rows_written"] == 2
+    assert table.loc["INSERT INTO t VALUES (?), (?)", "rows_written"] == 2
     assert table["mean_ms"].min() > 0
     assert "secret" not in " ".join(table.index)
 

@@ -37,6 +37,9 @@ QUERY_COLUMNS = [
       for title in ("Runs", "ms each", "Rows read", "Rows written")),
 ]  # fmt: skip
 
+LONGEST = 200
+"""Characters of a statement that the table shows."""
+
 NEARLY = 0.8
 """The share of a quota at which its bar shows a warning."""
 
@@ -227,7 +230,7 @@ def _cells(query: models.TopQuery) -> list[Any]:
         (query.runs, ","), (query.mean_duration_ms, ",.1f"), (query.rows_read, ","), (query.rows_written, ",")
     )  # fmt: skip
     return [
-        query.query,
+        query.query if len(query.query) <= LONGEST else f"{query.query[:LONGEST]} ...",
         *({"text": "" if value is None else format(value, style), "sort": value or 0} for value, style in figures),
     ]
 
