@@ -1,4 +1,6 @@
-"""Run the tests of this folder against the service in process and sqld; a difference is listed in `differences`.
+"""Run the tests of this folder against the service in process, also with an encryption key, and against sqld.
+
+A difference is listed in `differences`.
 
 Tests of what depends on the way to a server (HTTP, processes) have the marker ``every_server``: they also run against
 the service as a process.
@@ -10,11 +12,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from contract_servers import Database, InProcess, OnPort, OnSqld, Server, closing
+from contract_servers import Database, InProcess, OnPort, OnSqld, Server, WithKey, closing
 from differences import DIFFERENCES, FACTS
 from sqld_server import Sqld
 
-SERVERS = ["in_process", "sqld"]
+SERVERS = ["in_process", "with_key", "sqld"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,6 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def server_in_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with closing(InProcess(tmp_path_factory.mktemp("in-process"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def server_with_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with closing(WithKey(tmp_path_factory.mktemp("with-key"))) as server:
         yield server
 
 

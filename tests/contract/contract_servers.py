@@ -278,6 +278,16 @@ class RealTime:
             pause(running)
 
 
+class WithKey(InProcess):
+    """The service in process; every request has an encryption key, which the service ignores: it does not encrypt."""
+
+    name = "with_key"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.http.headers["x-turso-encryption-key"] = "YUfkdsD2SJe4KzTB8n6CjwCgs1YIW6k1xxMEguRuI5s="
+
+
 class OnPort(RealTime, Embedded):
     """The service as a process: `pipemagic serve --port 0`."""
 

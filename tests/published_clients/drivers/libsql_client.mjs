@@ -14,10 +14,10 @@ const shown = (result) => ({
 const statement = ([sql, args]) => (args === null ? sql : { sql, args: read(args) });
 
 await drive({
-    open({ url, token }) {
+    open({ url, token, key }) {
         transaction = undefined;
         client?.close();
-        client = createClient({ url, authToken: token, intMode: "bigint" });
+        client = createClient({ url, authToken: token, intMode: "bigint", remoteEncryptionKey: key });
     },
     async execute({ sql, args }) {
         return shown(await (transaction ?? client).execute({ sql, args: read(args) ?? [] }));

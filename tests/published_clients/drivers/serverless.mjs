@@ -12,9 +12,9 @@ const shown = (result) => ({
 });
 
 await drive({
-    async open({ url, token }) {
+    async open({ url, token, key }) {
         await connection?.close();
-        connection = connect({ url, authToken: token });
+        connection = connect({ url, authToken: token, remoteEncryptionKey: key });
         connection.defaultSafeIntegers(true);
     },
     async execute({ sql, args }) {
