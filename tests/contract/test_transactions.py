@@ -274,7 +274,8 @@ def under_way(request):
     }
     with long_waits() as under_way:
         for test, scenario in scenarios.items():
-            for name in {item.callspec.params["server"] for item in selected(request, test)} - {"in_process"}:
+            servers = {item.callspec.params["server"] for item in selected(request, test)}
+            for name in servers - {"in_process", "with_key"}:
                 with suppress(pytest.skip.Exception):  # without sqld; the tests of that server are skipped then
                     under_way.begin(scenario, request.getfixturevalue(f"server_{name}"))
         yield under_way
