@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AddressError", "AlreadyExists", "AnswerTimeout", "AuthError", "BusyError", "ConfirmError",
-    "ConnectError", "InterruptedRequest", "LoadError", "NotFound", "ParameterError", "PipemagicError", "PlotError",
+    "ConnectError", "EncryptionKeyError", "InterruptedRequest", "LoadError", "NotFound", "ParameterError", "PipemagicError", "PlotError",
     "ProtocolError", "ReadOnlyError", "RulesError", "ServerError", "ServiceError", "SessionError", "StatementError",
     "StreamError", "TemplateError", "TransactionLost", "TransferError", "UnknownName", "UnknownOutcome",
     "UnsupportedError", "UsageError",

@@ -6,7 +6,8 @@ import pytest
 from encrypted_service import KEY, OTHER_KEY, Encrypted
 from published_clients import PUBLISHED, ClientError
 
-WITH_KEYS = [one for one in PUBLISHED if one.package in ("@libsql/client", "@tursodatabase/serverless") and not one.tls]
+PACKAGES = ("@libsql/client", "@tursodatabase/serverless")
+WITH_KEYS = [client for client in PUBLISHED if client.package in PACKAGES and not client.tls]
 
 
 @pytest.mark.parametrize("published", WITH_KEYS, ids=lambda published: published.id)
