@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 __all__ = [
-    "AddressError", "AlreadyExists", "AnswerTimeout", "AuthError", "BusyError", "ConfirmError",
-    "ConnectError", "EncryptionKeyError", "InterruptedRequest", "LoadError", "NotFound", "ParameterError", "PipemagicError", "PlotError",
-    "ProtocolError", "ReadOnlyError", "RulesError", "ServerError", "ServiceError", "SessionError", "StatementError",
-    "StreamError", "TemplateError", "TransactionLost", "TransferError", "UnknownName", "UnknownOutcome",
-    "UnsupportedError", "UsageError",
+    "AddressError", "AlreadyExists", "AnswerTimeout", "AuthError", "BusyError", "ConfirmError", "ConnectError",
+    "EncryptionKeyError", "InterruptedRequest", "LoadError", "NotFound", "ParameterError", "PipemagicError",
+    "PlotError", "ProtocolError", "ReadOnlyError", "RulesError", "ServerError", "ServiceError", "SessionError",
+    "StatementError", "StreamError", "TemplateError", "TransactionLost", "TransferError", "UnknownName",
+    "UnknownOutcome", "UnsupportedError", "UsageError",
 ]  # fmt: skip
 
 
