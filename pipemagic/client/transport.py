@@ -141,6 +141,7 @@ class Transport:
         if params:
             path = f"{path}?{urlencode(params, quote_via=quote)}"
         message = Message(method, path, body, endpoint, timeout)
+        del body  # tracebacks may show variables, and a body may have a secret
         response: HttpResponse = self.send(message)
         self.end(message)
         return response

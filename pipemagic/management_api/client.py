@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, unquote
@@ -576,7 +577,7 @@ class Management:
         if size_limit is not None:
             body["size_limit"] = size_limit
         if encryption_key is not None:
-            body["remote_encryption"] = encryption_key.members
+            body["remote_encryption"] = encryption_key
         response = self._call("POST", self._path("databases"), body)
         return DatabaseInfo.read_from(
             self.endpoint, wrapped(response, "database"), name=name, group=group, parent=copy_of or ""
@@ -666,8 +667,7 @@ class Management:
 
         ``optional`` names a feature of some services: UnsupportedError is raised if the endpoint is missing.
         """
-        content = None if body is None else msgspec.json.encode(body)
-        response = self.transport.request(method, path, content, params=params)
+        response = self.transport.request(method, path, None if body is None else _encode(body), params=params)
         if not response.ok:
             missing = optional and (f"has no list of {optional}" if is_list else f"does not offer {optional}")
             error = self._error(method, path, body or {}, response, missing)
@@ -686,9 +686,12 @@ class Management:
     def _error(
         self, method: str, path: str, body: Mapping[str, object], response: HttpResponse, missing: str
     ) -> PipemagicError:
-        """Return the error for a response that is not 2xx, without tokens."""
+        """Return the error for a response that is not 2xx, without tokens and keys."""
         fault, status = read_fault(response.body, response.content_type), response.status
         text, code = self.transport.redact(fault.message), fault.code or ""
+        for value in body.values():
+            if isinstance(value, EncryptionKey):
+                text = value.redact(text)
         if status in (405, 501):
             return UnsupportedError("this management API does not offer that")
         if status == 404 and missing and not _MISSING.search(text):
@@ -707,6 +710,11 @@ class Management:
         else:
             error = ServerError(f"the server refused the request (HTTP {status}): {text}", status=status, code=code)
         return error.replace(hint=self.hint_for(refusal))
+
+
+def _encode(body: Mapping[str, object]) -> bytes:
+    """Return a body as JSON. An encryption key is in it only here, since tracebacks may show variables."""
+    return msgspec.json.encode(body, enc_hook=attrgetter("members"))
 
 
 def _path(start: str, *names: str) -> str:

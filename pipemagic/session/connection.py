@@ -535,9 +535,10 @@ class Connection:
         return takes_records(self.database)
 
     def renew(self, other: Connection) -> None:
-        """Use the token of another connection to the same database, which is closed."""
+        """Use the token and the encryption key of another connection to the same database, which is closed."""
         with self._lock:
             self.database.renew_token(other.database.transport.token)
+            self.database.transport.key = other.database.transport.key
             self.refused, self.existing_tables = False, other.existing_tables
         other.dispose()
 

@@ -520,9 +520,9 @@ class Session:
 
     def _renew_token(self, connection: Connection, database: str, organization: Organization) -> str:
         was_open = connection.transaction is Tx.OPEN
-        timeout = None if connection.profile is None else connection.profile.timeout
+        profile = connection.profile or Profile(connection.name, database=database)
         try:
-            profile = Profile(connection.name, database=database, timeout=timeout, read_only=connection.read_only)
+            profile = replace(profile, name=connection.name, read_only=connection.read_only)
             connection.renew(self.open(profile, organization))
         except PipemagicError as error:
             return f"{connection.name} has no new token ({error.message}): {connection.connect_line} creates one."

@@ -175,6 +175,13 @@ def test_a_database_of_an_organization_and_its_profile(session, encrypted):
     assert encrypted.had_every_key
 
 
+def test_a_connection_gets_its_new_token_with_the_key(session, encrypted):
+    session.connect(encrypted.name, name="mine", encryption_key_env="KEY")
+    assert session.invalidate_tokens(encrypted.name)[1:] == ["mine continues with a new token."]
+    assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
+    assert encrypted.had_every_key
+
+
 def test_the_keyring_has_it_beside_the_token(session, encrypted, ring, run, monkeypatch, capsys):
     entry = encrypted.address.partition("://")[2]
     with pytest.raises(SessionError, match="the keyring contains no encryption key for") as caught:
@@ -274,6 +281,23 @@ def test_a_server_that_repeats_the_key_in_its_error_is_masked():
         server.close()
     assert KEY not in str(caught.value)
     assert "decryption with *** failed" in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", [
+    Answer(400, f'{{"error": "the key {KEY} has another length"}}'.encode()), Answer(200, b"[1"), Answer(vanish=True),
+])  # fmt: skip
+def test_it_is_in_no_error_and_no_variable_of_a_refused_creation(answer):
+    server = ScriptedServer(answer)
+    try:
+        with pipemagic.management(server.url, "t", organization="x") as api, pytest.raises(PipemagicError) as caught:
+            api.create_database("a", "g", encryption_key=EncryptionKey(KEY, "aes256gcm"))
+        assert server.calls[-1].json["remote_encryption"]["encryption_key"] == KEY
+    finally:
+        server.close()
+    frames = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack
+    shown = [str(caught.value), *(str(frame.locals) for frame in frames if frame.filename != __file__)]
+    assert len(shown) > 2
+    assert [text for text in shown if KEY in text] == []
 
 
 # -- other hosts
