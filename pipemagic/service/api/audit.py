@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from pipemagic.service.api.operations import ORG, ApiRequest, Body, Operation, format_time, number_in_query
+from pipemagic.service.catalog.organizations import Role
 
 LARGEST_PAGE = 1000
 DETAILS = (
@@ -16,7 +17,7 @@ DETAILS = (
 """The fields of bodies that entries have; none of them is secret."""
 
 
-@Operation("GET", f"{ORG}/audit-logs", query={
+@Operation("GET", f"{ORG}/audit-logs", role=Role.ADMIN, query={
     "page": {"type": "integer", "minimum": 1}, "page_size": {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
 })  # fmt: skip
 def list_audit_logs(request: ApiRequest) -> Any:
@@ -42,8 +43,7 @@ def record(request: ApiRequest, operation: Operation, body: Body | None) -> None
     if not organization:
         if operation.audit == "org-create":  # a dry run
             return
-        limit = getattr(body, "organization", None)  # of a platform token
-        organization = limit or request.catalog.organizations.of(request.account)[0].slug
+        organization = request.catalog.organizations.of(request.account)[0].slug
     agent = request.http.headers.get("user-agent", "")
     origin = "web" if agent.startswith("Mozilla/") else "cli"  # the published API derives it from the same header
     leaves = operation.audit == "org-member-rm" and data["username"] == author

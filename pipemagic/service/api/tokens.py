@@ -122,6 +122,7 @@ def create_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:
     """
     check_name("token", request["name"], "")
     limits = _limits(request, body)
+    _belongs_to(request, limits)
     record, token = request.parts.tokens.issue_platform(request.account, request["name"], limits)
     log.info("platform token %s created by %s", record.name, request.account.username)
     return {"name": record.name, "id": record.id, "token": token}
@@ -142,6 +143,7 @@ def revoke_token(request: ApiRequest) -> Any:
         raise Refused(400, f"{FIRST_TOKEN} is the token in the data folder: delete its file and start again")
     for token in _own_tokens(request):
         if token.name == request["name"]:
+            _belongs_to(request, token.limits)
             request.catalog.accounts.remove_token(token.id)
             return {"token": token.name}
     raise Refused(404, "token not found")
@@ -170,6 +172,12 @@ def revoke_organization_token(request: ApiRequest) -> Any:
             log.info("platform token %s of %s revoked by %s", token.name, token.username, request.account.username)
             return {"token": token.id}
     raise Refused(404, "token not found")
+
+
+def _belongs_to(request: ApiRequest, limits: TokenLimits | None) -> None:
+    """Make a change of a token one of the organization that it is limited to, which has it in its audit log."""
+    if limits is not None:
+        request.params["org"] = limits.organization
 
 
 def _own_tokens(request: ApiRequest) -> list[PlatformToken]:

@@ -53,6 +53,23 @@ def test_a_platform_token_is_in_the_log_of_the_personal_organization_without_its
     assert token not in str(entries(ada, "/v1/organizations/ada"))
 
 
+def test_a_limited_token_is_in_the_log_of_its_organization(ada):
+    ada.ok("POST", "/v1/auth/api-tokens/ci", {"organization": "acme", "group": "edge", "scopes": ["read"]})
+    ada.ok("DELETE", "/v1/auth/api-tokens/ci")
+    assert entries(ada)[-2:] == [
+        ("user-token-create", {"name": "ci", "group": "edge"}), ("user-token-delete", {"name": "ci"}),
+    ]  # fmt: skip
+
+
+def test_only_admins_read_it(ada, join):
+    """It has the names of the tokens of all members, which the list of tokens shows to admins only."""
+    assert entries(join("ann", "admin"))
+    for role in ("member", "viewer"):
+        assert join(f"a-{role}", role).refused("GET", f"{ACME}/audit-logs") == (
+            403, f"your role in acme is {role}; this requires the role admin",
+        )  # fmt: skip
+
+
 def test_a_new_organization_has_its_creation_and_a_dry_run_has_none(ada):
     before = entries(ada, "/v1/organizations/ada")
     assert ada.call("POST", "/v1/organizations", {"name": "Club"}, query={"dry_run": "true"})[0] == 200

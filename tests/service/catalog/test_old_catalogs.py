@@ -60,6 +60,12 @@ def test_groups_and_databases(catalog):
     assert [record.name for record in catalog.databases("navy")] == ["ships"]
 
 
+def test_platform_tokens_stay_valid_without_limits(catalog):
+    credential = catalog.accounts.credential(b"\x01" * 32)
+    assert (credential.account.username, credential.limits) == ("local", None)
+    assert [(token.name, token.limits) for token in catalog.accounts.tokens()] == [("default", None)]
+
+
 def test_database_tokens_stay_valid_until_a_rotation(catalog, tmp_path):
     tokens = TokenAuthority(tmp_path, catalog, lambda: 1000.0, lambda count: b"x" * count)
     database = catalog.database("local", "nrt-flights")
