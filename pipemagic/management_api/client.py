@@ -328,7 +328,8 @@ class Management:
 
         It is limited to this organization, or to a ``group`` of it and the ``scopes``, names or presets of
         `pipemagic.scopes`; with ``unlimited`` it is valid for all organizations of the account. Raise ParameterError
-        for an unknown scope, a group without scopes, or scopes without a group.
+        for an unknown scope, a group without scopes, or scopes without a group, and UnsupportedError for a service that
+        ignores limits; the token is revoked then.
         """
         if unlimited and (group or scopes):
             raise ParameterError("a token without limits has no group or scopes")
@@ -343,7 +344,19 @@ class Management:
             raise ParameterError(str(error)) from None
         body = None if unlimited else {"organization": self.slug, **limits}
         response = self._call("POST", _path("/v1/auth/api-tokens", name), body, optional="tokens")
+        if not unlimited:
+            self._check_limited(name, group)
         return _secret(member(response, "token"))
+
+    def _check_limited(self, name: str, group: str | None) -> None:
+        """Revoke a new token and raise UnsupportedError if the service ignored its limits, as release 0.1.0 does."""
+        for token in self.api_tokens():
+            if token.name == name and not (token.group if group else token.organization):
+                self.revoke_api_token(name)
+                raise UnsupportedError(
+                    f"this management API does not limit platform tokens, so the token {name} was revoked",
+                    hint="upgrade the service; --unlimited, in Python unlimited=True, creates a token with all rights",
+                )
 
     def revoke_api_token(self, name: str) -> None:
         """Revoke a platform token of the account."""

@@ -238,6 +238,8 @@ def test_the_limits_of_a_new_platform_token(api_of) -> None:
     bodies: list[object] = []
 
     def record(call: Call) -> Answer:
+        if call.method == "GET":
+            return as_json({"tokens": [{"name": "old"}, {"name": "ci", "organization": "acme", "group": "edge"}]})
         bodies.append(call.json if call.body else None)
         return as_json({"token": "t"})
 
@@ -259,6 +261,21 @@ def test_the_limits_of_a_new_platform_token(api_of) -> None:
         with pytest.raises(errors.ParameterError, match=words):
             api.create_api_token("ci", **options)
     assert len(bodies) == 3
+
+
+@pytest.mark.parametrize("options", [{}, {"group": "edge", "scopes": ["read"]}])
+def test_a_token_of_a_service_that_ignores_limits_is_revoked(api_of, options) -> None:
+    """Release 0.1.0 reads neither the organization nor the group, so that the token would have all rights."""
+    requests: list[str] = []
+
+    def answer(call: Call) -> Answer:
+        requests.append(f"{call.method} {call.path}")
+        return as_json({"tokens": [{"name": "ci"}]} if call.method == "GET" else {"token": "t"})
+
+    with pytest.raises(errors.UnsupportedError, match="does not limit platform tokens, so the token ci was revoked"):
+        api_of(answer).create_api_token("ci", **options)
+    paths = ["POST /v1/auth/api-tokens/ci", "GET /v1/auth/api-tokens", "DELETE /v1/auth/api-tokens/ci"]
+    assert requests == paths
 
 
 def test_a_token_that_cannot_list_organizations_needs_the_name_of_its_own(api_of) -> None:
@@ -321,7 +338,7 @@ def test_a_thing_that_is_not_there_is_not_taken_for_an_endpoint(api_of, text) ->
 
 def test_answers_of_the_published_api(api_of) -> None:
     made = {"name": "ci", "id": "x", "token": "secret-value"}
-    assert api_of(as_json(made)).create_api_token("ci") == "secret-value"
+    assert api_of(as_json(made)).create_api_token("ci", unlimited=True) == "secret-value"
     assert api_of(as_json({"org": {"name": "Team", "slug": "team-1"}})).create_organization("Team").slug == "team-1"
     plans = [{"name": "free", "quotas": {"rowsRead": 10, "storage": 5, "x": None}}]
     assert api_of(as_json({"plans": plans})).plans()[0].quotas == {"rows_read": 10, "storage_bytes": 5}

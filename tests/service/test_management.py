@@ -15,7 +15,7 @@ ORG = "/v1/organizations/local"
 DATABASE_MEMBERS = {
     "Name", "DbId", "Hostname", "hostname", "group", "primaryRegion", "regions", "type", "version", "is_schema",
     "schema", "allow_attach", "block_reads", "block_writes", "sleeping", "archived", "delete_protection",
-    "created_at",
+    "created_at", "parent",
 }  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_create_a_group(api):
 def test_create_a_database(api):
     api.ok("POST", f"{ORG}/groups", {"name": "edge", "location": "ams"})
     database = api.ok("POST", f"{ORG}/databases", {"name": "flights", "group": "edge"})["database"]
-    assert set(database) == {"DbId", "Hostname", "Name", "IssuedCertCount", "IssuedCertLimit"}
+    assert set(database) == {"DbId", "Hostname", "Name", "IssuedCertCount", "IssuedCertLimit", "parent"}
     assert (database["Name"], database["Hostname"]) == ("flights", "flights-local.localhost")
 
 
