@@ -24,7 +24,8 @@ _OFFSET = re.compile(r"\s*\(?at offset (\d+)\)?\Z")
 _AROUND = re.compile(r"\A(.*) around L(\d+):(\d+): `(.*)`\Z", re.DOTALL)
 _AT = re.compile(r"\A(.*) at \((\d+), (\d+)\)\Z", re.DOTALL)
 _NEAR_KIND = re.compile(r"\Anear \w+, \"?None\"?: ")
-_IN_TRIGGER = re.compile(r"\Ano such function: [^\s,]+, in trigger (.+) on ")
+_USER = re.compile(r"\Ano such (?:function|collation sequence): [^\s,]+, in (trigger|view|index) (.+?)(?: on .+)?\Z")
+"""What uses a name that is missing, as the service reports it."""
 _UNKNOWN = re.compile(r"(?:^|: )(?:no such (?:table|view|column): |table .+ has no column named )")
 
 
@@ -35,8 +36,9 @@ def statement_error(error: Error, sql: str = "", index: int = 0) -> StatementErr
     """
     message, offset = parse_message(error.message, sql)
     code, hint = error.code or "", AGAIN if error.code == BEHIND else ""
-    if match := _IN_TRIGGER.search(message):
-        hint = f"the program that made the trigger has it; to write without the trigger: DROP TRIGGER {quote(match[1])}"
+    if match := _USER.search(message):
+        kind, name = match.groups()
+        hint = f"define the {kind} without it, or remove the {kind} with DROP {kind.upper()} {quote(name)}"
     if _UNKNOWN.search(message) and not code.startswith("SQLITE_CONSTRAINT"):  # not the text of a RAISE
         code = UnknownName.code
     extended = error.extended_code or ""

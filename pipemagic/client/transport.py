@@ -40,7 +40,7 @@ from pipemagic.client.repeats import (
     nothing_ran,
 )
 from pipemagic.client.response_body import Chunks, HttpResponse, read_chunks, read_whole
-from pipemagic.client.secrets import BearerToken, EncryptionKey, HeaderSecret
+from pipemagic.client.secrets import BearerToken, EncryptionKey
 from pipemagic.client.trace_format import redact
 from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
 from pipemagic.errors import AddressError, ConnectError, PipemagicError, ServerError
@@ -241,11 +241,6 @@ class Transport:
         finally:
             response.close()
         self._end_chunks(message, response)
-
-    @property
-    def secrets(self) -> tuple[HeaderSecret, ...]:
-        """The secrets of its requests."""
-        return (self.token, self.key) if self.key else (self.token,)
 
     def redact(self, text: str) -> str:
         """Mask the secrets of its requests in a text."""

@@ -39,13 +39,6 @@ class QueryCounts:
     rows_read: int = 0
     rows_written: int = 0
 
-    def add(self, other: QueryCounts) -> None:
-        """Add other runs."""
-        self.runs += other.runs
-        self.seconds += other.seconds
-        self.rows_read += other.rows_read
-        self.rows_written += other.rows_written
-
 
 class TopQueries:
     """Counts statements. Thread-safe; ``now`` returns Unix seconds."""
@@ -56,7 +49,9 @@ class TopQueries:
         self._pending: dict[str, OrderedDict[str, QueryCounts]] = {}
         """Counts that are not in the catalog yet, by database (its id) and text, the last used text last."""
 
-    def count(self, database: str, query: str, runs: QueryCounts) -> None:
+    def count(
+        self, database: str, query: str, runs: int, seconds: float, rows_read: int = 0, rows_written: int = 0
+    ) -> None:
         """Count runs of a statement, by its text without values; one without a text is not counted."""
         if not query:
             return
@@ -66,9 +61,12 @@ class TopQueries:
             if counts is None:
                 if len(queries) >= TEXTS:
                     queries.popitem(last=False)
-                queries[query] = runs
+                queries[query] = QueryCounts(runs, seconds, rows_read, rows_written)
             else:
-                counts.add(runs)
+                counts.runs += runs
+                counts.seconds += seconds
+                counts.rows_read += rows_read
+                counts.rows_written += rows_written
                 queries.move_to_end(query)
 
     @property
@@ -96,7 +94,7 @@ class TopQueries:
         except apsw.Error:
             for database, queries in pending.items():
                 for query, counts in queries.items():
-                    self.count(database, query, counts)
+                    self.count(database, query, *vars(counts).values())
             raise
 
     def _trim(self, run: RunSql, database: str, hour: int) -> None:

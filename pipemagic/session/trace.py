@@ -153,7 +153,7 @@ class _ConnectionRecorder:
             request.reopened, request.ended - request.started,
         )  # fmt: skip
         with recorder._lock:
-            recorder._requests.append((request, self._transport.secrets))
+            recorder._requests.append((request, (self._transport.token, self._transport.key)))
             totals = recorder.totals.get(self._name, [0] * len(TOTALS))
             recorder.totals[self._name] = list(map(add, totals, amounts))
 

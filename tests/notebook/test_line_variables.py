@@ -70,7 +70,7 @@ def line_with(magic, argument, text, *, equals=False):
 @pytest.mark.parametrize(("magic", "argument"), ARGUMENTS_OF_ALL)
 def test_the_value_of_a_variable_is_one_word_of_every_argument(magic, argument, monkeypatch):
     text = sample(argument)
-    if argument.name == "--token-env":
+    if argument.name in ("--token-env", "--encryption-key-env"):
         monkeypatch.setenv(text, "x")
     expected = parsed(magic, line_with(magic, argument, word(text)), {})
     for written in ("{given}", "'{given}'", '"{given}"'):

@@ -10,7 +10,7 @@ from service_calls import Clock, caller_of, execute, new_service
 
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.service import Service
-from pipemagic.service.top_queries import LONGEST, MOST, TEXTS, QueryCounts, without_values
+from pipemagic.service.top_queries import LONGEST, MOST, TEXTS, without_values
 
 STATS = "/v1/organizations/local/databases/flights/stats"
 QUERIES = "/v1/organizations/local/databases/flights/usage/queries"
@@ -94,8 +94,8 @@ def test_the_slowest_and_the_most_frequent(service, operator, db):
     db.run("SELECT 1")
     queries, record = service.meter.queries, service.catalog.database("local", "flights")
     for number in range(30):
-        queries.count(record.id, f"slow {number}", QueryCounts(1, 100.0 + number))
-        queries.count(record.id, f"frequent {number}", QueryCounts(1000 + number, 1.0))
+        queries.count(record.id, f"slow {number}", 1, 100.0 + number)
+        queries.count(record.id, f"frequent {number}", 1000 + number, 1.0)
     listed = [item["query"] for item in top(operator)["top_queries"]]
     assert listed == [f"slow {number}" for number in reversed(range(20, 30))] + [
         f"frequent {number}" for number in reversed(range(20, 30))
@@ -120,8 +120,8 @@ def test_the_memory_and_the_catalog_have_a_bound(service, operator, db):
     queries, record = service.meter.queries, service.catalog.database("local", "flights")
     for number in range(20):
         for text in range(3 * TEXTS):
-            queries.count(record.id, f"{number} {text}", QueryCounts(1, 0.1))
-        queries.count(record.id, "often", QueryCounts(50, 0.1))
+            queries.count(record.id, f"{number} {text}", 1, 0.1)
+        queries.count(record.id, "often", 50, 0.1)
         assert len(queries._pending[record.id]) <= TEXTS
         queries.flush()
         rows = service.catalog.store.rows("SELECT count(*) FROM queries")[0][0]

@@ -12,7 +12,7 @@ from service_http import ServiceTransport
 
 from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
-from pipemagic.client.secrets import BearerToken
+from pipemagic.client.secrets import BearerToken, EncryptionKey
 from pipemagic.client.trace_format import idle_limit_of, outline
 from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
 from pipemagic.service.limits import Limits
@@ -252,6 +252,7 @@ def test_omitted_items_of_a_large_body_are_counted_once():
 
 class Transport:
     token = BearerToken(None)
+    key = EncryptionKey(None)
     observer = None
     limits = "strict"
 

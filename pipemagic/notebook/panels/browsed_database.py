@@ -81,6 +81,11 @@ class CellsDatabase:
         """The form of the protocol for the server."""
         return self._connection.database.dialect
 
+    @property
+    def lacks(self) -> set[str]:
+        """The functions that the server is known to lack."""
+        return self._connection.database.lacks
+
     def send(self, requests: Sequence[StreamRequest]) -> list[Entry]:
         """Send requests; the stream stays open."""
         kept = [request for request in requests if not isinstance(request, Close)]

@@ -114,7 +114,7 @@ def create_database(request: ApiRequest, body: NewDatabase) -> Any:
     return {"database": {
         "DbId": record.id, "Hostname": request.with_local_names(record).hostname, "Name": record.name,
         "IssuedCertCount": 0, "IssuedCertLimit": 0,  # a published client requires them
-        "parent": _parent_json(record),
+        **({} if record.parent is None else {"parent": _parent_json(record)}),
         **_address(request, record),
     }}  # fmt: skip
 

@@ -35,7 +35,6 @@ from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, DRAIN_WAIT, FULL_W
 from pipemagic.service.sqlite.resources import UsageExceeded
 from pipemagic.service.sqlite.statement import LONGEST_CACHED, Rejected, SqlStatement, bind, cached_parse, parse
 from pipemagic.service.stopped_statements import StoppedStatements, StopReason
-from pipemagic.service.top_queries import QueryCounts
 from pipemagic.sql import folded
 
 WRITER_WAIT = REPLICA_WAIT = 5.0
@@ -330,8 +329,8 @@ class Execution:
         return WireResult(sink.cols, sink.rows, counts)
 
     def _count_query(self, rows_read: int, rows_written: int) -> None:
-        runs = QueryCounts(1, self._clock() - self._started, rows_read, rows_written)
-        self._runner.meter.queries.count(self._record.id, self._statement.without_values, runs)
+        query, seconds = self._statement.without_values, self._clock() - self._started
+        self._runner.meter.queries.count(self._record.id, query, 1, seconds, rows_read, rows_written)
 
     # Errors.
 

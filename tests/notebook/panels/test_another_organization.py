@@ -211,9 +211,9 @@ def test_a_database_that_is_created_late_is_not_offered_in_another_organization(
     first = session.organization
     going, creating = threading.Event(), first.create_database
 
-    def create(*given):
+    def create(*given, **options):
         going.wait(30)
-        return creating(*given)
+        return creating(*given, **options)
 
     first.create_database = create
     panel = page("databases")
