@@ -571,7 +571,7 @@ class Management:
 
     def create_database(
         self, name: str, group: str | None = None, *, copy_of: str | None = None, at: datetime | None = None,
-        awaits_upload: bool = False, size_limit: str | None = None, encryption_key: EncryptionKey | None = None,
+        awaits_upload: bool = False, size_limit: str | None = None, encryption_key: str | EncryptionKey | None = None,
     ) -> DatabaseInfo:  # fmt: skip
         """Create a database in an existing group; see `default_group` for the default.
 
@@ -579,7 +579,8 @@ class Management:
         offset), or at the last backup before; `DatabaseInfo.branched` says when. The embedded service has backups with
         ``serve --backups N``; raise ServerError if there is none. With ``awaits_upload`` it cannot be used until a file
         is uploaded (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``. It is encrypted with an
-        ``encryption_key`` and its cipher; a copy of an encrypted database needs the key of that one.
+        ``encryption_key``, and the cipher of a `pipemagic.client.secrets.EncryptionKey`; a copy of an encrypted
+        database needs the key of that one. Raise ParameterError for an empty key.
         """
         group = group or self.default_group().name
         body: dict[str, object] = {"name": name, "group": group}
@@ -590,6 +591,10 @@ class Management:
         if size_limit is not None:
             body["size_limit"] = size_limit
         if encryption_key is not None:
+            if isinstance(encryption_key, str):
+                encryption_key = EncryptionKey(encryption_key)
+            if not encryption_key:
+                raise ParameterError("the encryption key is empty")
             body["remote_encryption"] = encryption_key
         response = self._call("POST", self._path("databases"), body)
         return DatabaseInfo.read_from(

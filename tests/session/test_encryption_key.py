@@ -24,7 +24,14 @@ from pipemagic.client.address import check_base_url, parse_address
 from pipemagic.client.database import Database
 from pipemagic.client.secrets import EncryptionKey
 from pipemagic.dbapi.sqlalchemy import PipemagicDialect
-from pipemagic.errors import AddressError, EncryptionKeyError, PipemagicError, SessionError, StatementError
+from pipemagic.errors import (
+    AddressError,
+    EncryptionKeyError,
+    ParameterError,
+    PipemagicError,
+    SessionError,
+    StatementError,
+)
 from pipemagic.hrana.messages import Execute, Stmt
 from pipemagic.session import Session
 from pipemagic.session.profiles import FILE, Profiles
@@ -298,6 +305,20 @@ def test_it_is_in_no_error_and_no_variable_of_a_refused_creation(answer):
     shown = [str(caught.value), *(str(frame.locals) for frame in frames if frame.filename != __file__)]
     assert len(shown) > 2
     assert [text for text in shown if KEY in text] == []
+
+
+def test_a_key_for_the_management_api_may_be_text_but_not_empty():
+    server = ScriptedServer(Answer(200, b'{"database": {"Name": "a"}}'))
+    try:
+        with pipemagic.management(server.url, "t", organization="x") as api:
+            api.create_database("a", "g", copy_of="b", encryption_key=KEY)
+            for empty in ("", EncryptionKey(None, "aes256gcm")):
+                with pytest.raises(ParameterError, match="the encryption key is empty"):
+                    api.create_database("a", "g", encryption_key=empty)
+        [body] = [call.json for call in server.calls]
+        assert body["remote_encryption"] == {"encryption_key": KEY}
+    finally:
+        server.close()
 
 
 # -- other hosts
