@@ -110,8 +110,9 @@ class Backups:
             self._thread.join()
 
     def of(self, identifier: str) -> list[Backup]:
-        """Return the backups of a database, by its id, the oldest first."""
-        return sorted(map(Backup.of_file, (self._folder / identifier / FOLDER).glob("*-*-*.sqlite")))
+        """Return the backups of a database, by its id, the oldest first; also if the clock was set back meanwhile."""
+        backups = map(Backup.of_file, (self._folder / identifier / FOLDER).glob("*-*-*.sqlite"))
+        return sorted(backups, key=lambda backup: backup.commits)
 
     def size(self, identifier: str) -> int:
         """Return the bytes of a database's backups."""

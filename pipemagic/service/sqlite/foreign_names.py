@@ -11,6 +11,9 @@ from pipemagic.sql import folded, significant, unquote
 
 _MISSING = re.compile(r"(?:no such (collation sequence|function): |unknown function: )([^()]+)")
 
+_OWN = frozenset({"binary", "nocase", "rtrim"})
+"""SQLite's own collations. It asks for these, too, before it derives them for a database in UTF-16."""
+
 
 class ForeignName(NamedTuple):
     """The name of a collation or function."""
@@ -29,6 +32,9 @@ def refuse_comparisons(connection: apsw.Connection) -> None:
     """Let statements name collations that are missing: only a comparison fails, with the name."""
 
     def add(_: apsw.Connection, name: str) -> None:
+        if folded(name) in _OWN:
+            return
+
         def compare(_first: str, _second: str) -> int:
             raise apsw.SQLError(f"no such collation sequence: {name}")
 

@@ -158,9 +158,13 @@ def test_other_encodings(encoding, tmp_path):
     with closing(sqlite3.connect(tmp_path / "a")) as db:
         db.executescript(f"PRAGMA encoding='{encoding}'; CREATE TABLE t (a); INSERT INTO t VALUES ('häß\U0001f600');")
         db.execute("INSERT INTO t VALUES (?)", ("a\0b",))
+        db.executescript("CREATE TABLE n (a TEXT COLLATE NOCASE PRIMARY KEY, b COLLATE rtrim) WITHOUT ROWID")
+        db.executescript("CREATE INDEX i ON n (b COLLATE nocase); INSERT INTO n VALUES ('B', 1), ('a', 2), ('C', 3)")
         db.commit()
     restore([b"".join(dump(tmp_path / "a")).decode()], tmp_path / "b", "the text")
     with closing(sqlite3.connect(tmp_path / "b")) as db:
+        assert db.execute("SELECT a FROM n WHERE a >= 'A'").fetchall() == [("a",), ("B",), ("C",)]
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert db.execute("PRAGMA encoding").fetchone() == (encoding,)
         assert db.execute("SELECT a FROM t").fetchall() == [("häß\U0001f600",), ("a\0b",)]
 
