@@ -90,8 +90,8 @@ class Backups:
     ) -> None:  # fmt: skip
         self._folder, self._databases, self._transfers = folder, databases, transfers
         self._catalog, self._meter, self._now, self.most = catalog, meter, now, most
-        self._due: dict[str, float] = {}
-        """When the next backup of a database is due at the earliest, by its id."""
+        self._begun: dict[str, float] = {}
+        """When the last backup of a database was begun, or failed, by its id."""
         self._lock = threading.Lock()
         """Held while backups are renamed or removed."""
         self._jobs: queue.Queue[_Job | None] = queue.Queue(WAITING)
@@ -128,24 +128,24 @@ class Backups:
     def before_write(self, database: OpenDatabase) -> None:
         """Begin a backup if one is due. The caller has the write lock of the database and has not written yet."""
         identifier, now = database.path.parent.name, self._now()
-        if not self.most or now < self._due.get(identifier, 0):
+        if not self.most or self._is_recent(self._begun.get(identifier, -math.inf), now):
             return
         try:
             self._begin(identifier, database, now)
         except (apsw.Error, OSError, Refused, queue.Full) as error:  # the statement of a client must not fail
-            self._due[identifier] = now + INTERVAL
+            self._begun[identifier] = now
             log.warning("no backup of %s was made: %s", identifier, error)
 
     def _begin(self, identifier: str, database: OpenDatabase, now: float) -> None:
         last = next(reversed(self.of(identifier)), None)
-        if last is not None and now < last.until / 1000 + INTERVAL:  # made before the service was started
-            self._due[identifier] = last.until / 1000 + INTERVAL
+        if last is not None and self._is_recent(last.until / 1000, now):  # made before the service was started
+            self._begun[identifier] = last.until / 1000
             return
-        self._due[identifier] = now + INTERVAL
+        self._begun[identifier] = now
         until = math.floor(now * 1000) - 1  # the change follows now
         if last is not None and last.commits == database.index:  # nothing was committed since
             with self._lock, suppress(FileNotFoundError):
-                last.path.rename(last.path.with_name(last._replace(until=until).name))
+                last.path.rename(last.path.with_name(last._replace(since=min(last.since, until), until=until).name))
             return
         if not database.index:  # a new database, which has no content
             return
@@ -162,6 +162,11 @@ class Backups:
         except BaseException:
             self._end(job)
             raise
+
+    @staticmethod
+    def _is_recent(moment: float, now: float) -> bool:
+        """Return True if no backup is due after one at a moment; one in the future is of a clock that was set back."""
+        return 0 <= now - moment < INTERVAL
 
     def _last_change(self, database: OpenDatabase) -> int:
         """Return when a database was changed last, or later, in milliseconds of Unix time."""
@@ -212,11 +217,14 @@ class Backups:
     def _make_room(self, identifier: str, size: int) -> None:
         """Remove old backups of a database until another one fits into the quota; raise `Refused` if none does."""
         record = self._catalog.database_by_id(identifier)
-        while record is not None and self._meter.storage_left(record.organization) <= size:
-            oldest = self.of(identifier)[:1]
-            if not oldest:
-                raise Refused(403, "the storage quota of its organization has no room for it")
-            self._remove(oldest)
+        if record is None:
+            return
+        missing = size + 1 - self._meter.storage_left(record.organization)
+        if missing <= 0:
+            return
+        if missing > self.size(identifier):  # the old ones are better than none
+            raise Refused(403, "the storage quota of its organization has no room for it")
+        self.reclaim([identifier], int(missing))
 
     def _remove(self, backups: Sequence[Backup]) -> None:
         for backup in backups:
@@ -256,7 +264,7 @@ class Backups:
                     return
             self.wait(record.id)
         backups = self.of(record.id)
-        exact = next((backup for backup in backups if backup.since <= target <= backup.until), None)
+        exact = next((backup for backup in reversed(backups) if backup.since <= target <= backup.until), None)
         backup = exact or next((backup for backup in reversed(backups) if backup.until <= target), None)
         if backup is None:
             raise self._no_backup(record, moment, backups[0].since if backups else last_change)

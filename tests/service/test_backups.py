@@ -269,6 +269,33 @@ def test_backups_count_in_the_storage_and_give_way_to_data(service, operator, db
     assert kept(service) == []
 
 
+def test_backups_stay_if_without_them_there_is_no_room_for_another_one(service, operator, db, wall):
+    db.run("CREATE TABLE t (a)")
+    write(db, wall, "INSERT INTO t VALUES (randomblob(2000000))")
+    before = kept(service)
+    assert len(before) == 1
+    stored = operator.ok("GET", f"{LOCAL}/usage")["organization"]["usage"]["storage_bytes"]
+    operator.ok("PATCH", "/v1/quotas/local", {"storage_bytes": stored + 100_000})
+    write(db, wall, "INSERT INTO t VALUES (2)")
+    assert kept(service) == before
+
+
+def test_a_clock_that_was_wrong(service, operator, db, wall):
+    """A backup of the future, before the clock was set back, neither prevents later ones nor replaces them."""
+    year = 365 * 86400
+    db.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (0)")
+    wall.advance(year)
+    write(db, wall, "INSERT INTO t VALUES (1)")
+    wall.advance(-year)
+    for number in (2, 3, 4, 5, 6):
+        write(db, wall, f"INSERT INTO t VALUES ({number})")
+    assert content(service, "flights") == [str(number) for number in range(7)]
+    assert [backup.until for backup in kept(service)][-1] == int(wall.time * 1000) - 1
+    made = branch(operator, wall.time - 1, "b")
+    assert unix(made["parent"]["branched_at"]) == wall.time - 1
+    assert content(service, "b") == [str(number) for number in range(6)]
+
+
 def test_a_backup_leaves_the_reserve_of_the_disk(service, db, wall, monkeypatch):
     db.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (1)")
     full = SimpleNamespace(total=2**40, free=backups.RESERVE)
