@@ -26,7 +26,12 @@ MOST = 10
 """Statements of each kind that are reported: the slowest, and the most frequent."""
 
 _LITERALS = frozenset({"string", "blob", "number"})
-_COMPARISONS = frozenset({"=", "==", "<>", "!=", "<", ">", "<=", ">=", "||", "LIKE", "GLOB", "BETWEEN"})
+_BEFORE_COLUMNS = frozenset({"KEY", "UNIQUE", "CONFLICT", "USING"})
+_BEFORE_TABLES = frozenset({"INTO", "TABLE", "EXISTS", "REFERENCES"})
+_BEFORE_NAMES = _BEFORE_TABLES | {
+    "AS", "BY", "COLLATE", "COLUMN", "CONSTRAINT", "FROM", "INDEX", "JOIN", "TO", "TRIGGER", "UPDATE", "VIEW", "WITH",
+}  # fmt: skip
+"""Keywords before names; behind BY (ORDER BY) a literal would have no sense."""
 _CONTROL = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", ""})
 
 
@@ -128,8 +133,8 @@ class TopQueries:
 def without_values(text: str) -> str:
     """Return a statement with ``?`` in the place of each literal, without comments and with single blanks.
 
-    '' for one that only begins or ends a transaction. Text in double quotes is a literal where a value stands: SQLite
-    then reads it as one, unless it is a column.
+    '' for one that only begins or ends a transaction. SQLite reads text in double quotes as a literal if there is no
+    such column, so it is replaced unless it can only be a name.
     """
     cut = text[:LONGEST]
     tokens = sqltext.significant(cut)
@@ -147,30 +152,39 @@ def without_values(text: str) -> str:
 
 
 def _values(tokens: Sequence[Token]) -> Sequence[bool]:
-    """Return for each token whether it is a value."""
+    """Return for each token whether it may be a value."""
     values = [token.kind in _LITERALS for token in tokens]
-    names = [number for number, token in enumerate(tokens) if token.kind == "quoted" and token.text[0] == '"']
+    names = {number for number, token in enumerate(tokens) if token.kind == "quoted" and token.text[0] == '"'}
     if not names:  # as in most texts
         return values
     lists = [False]
-    """Whether the parentheses around the token contain values, from the outermost."""
-    for number, token in enumerate(tokens[1:], 1):
-        before, after = tokens[number - 1], tokens[number + 1].text if number + 1 < len(tokens) else ""
+    """Whether the parentheses around the token contain names, from the outermost."""
+    sets = -1
+    """The depth of the parentheses around a SET whose names and values are being read; -1 outside."""
+    for number, token in enumerate(tokens):
+        before, word = (tokens[number - 1].text, tokens[number - 1].word) if number else ("", "")
+        after = tokens[number + 1].text if number + 1 < len(tokens) else ""
         if token.text == "(":
-            lists.append(_begins_values(tokens, number))
+            lists.append(_begins_names(tokens, number))
         elif token.text == ")" and len(lists) > 1:
             lists.pop()
-        elif number in names and "." not in (before.text, after):
-            values[number] = lists[-1] or (before.word or before.text) in _COMPARISONS
+        elif token.word in ("SET", "FROM", "WHERE", "RETURNING"):
+            sets = len(lists) if token.word == "SET" else -1
+        elif number in names:
+            assigned = after == "=" and (word == "SET" or before == ",") and len(lists) == sets
+            in_list = lists[-1] and before in ("(", ",")
+            values[number] = not (
+                "." in (before, after) or after == "(" or word in _BEFORE_NAMES or in_list or assigned
+            )
     return values
 
 
-def _begins_values(tokens: Sequence[Token], number: int) -> bool:
-    """Return True if a parenthesis begins a list of values: behind IN, VALUES or another row of VALUES."""
-    if number + 1 < len(tokens) and tokens[number + 1].word in ("SELECT", "WITH"):
-        return False
-    before = tokens[number - 1] if number else tokens[0]
-    return before.word in ("IN", "VALUES") or (
-        before.text == "," and number > 1 and tokens[number - 2].text == ")"
-        and any(token.word == "VALUES" for token in tokens[:number])
-    )  # fmt: skip
+def _begins_names(tokens: Sequence[Token], number: int) -> bool:
+    """Return True if a parenthesis begins a list of columns."""
+    start = number - 1
+    if start >= 0 and tokens[start].word in _BEFORE_COLUMNS:
+        return True
+    while start >= 2 and tokens[start - 1].text == ".":
+        start -= 2
+    words = _BEFORE_TABLES | {"ON"} if tokens[0].word == "CREATE" else _BEFORE_TABLES
+    return start >= 1 and tokens[start - 1].word in words

@@ -51,12 +51,24 @@ def runs(operator):
         ("SELECT /* 'secret' */ a\n\tFROM t WHERE b IN (1, 2)", "SELECT a FROM t WHERE b IN (?, ?)"),
         ("SELECT a/* secret */FROM t", "SELECT a FROM t"),
         ("SELECT :a, ?2, @b, $c", "SELECT :a, ?2, @b, $c"),
-        ('SELECT "a b" FROM "t" WHERE "t"."x" = "u"."y"', 'SELECT "a b" FROM "t" WHERE "t"."x" = "u"."y"'),
-        ('SELECT a FROM t WHERE "b" AND "c" = 1 AND "d" = 2', 'SELECT a FROM t WHERE "b" AND "c" = ? AND "d" = ?'),
+        ('SELECT "t"."a b" FROM "t" WHERE "t"."x" = "u"."y"', 'SELECT "t"."a b" FROM "t" WHERE "t"."x" = "u"."y"'),
+        ('SELECT a AS "b" FROM "t" JOIN "u" ORDER BY "b"', 'SELECT a AS "b" FROM "t" JOIN "u" ORDER BY "b"'),
+        ('UPDATE "t" SET "a" = "secret", "b" = 2 WHERE "c" = 3', 'UPDATE "t" SET "a" = ?, "b" = ? WHERE ? = ?'),
+        ('UPDATE t SET a = f("secret", "secret" = 1)', "UPDATE t SET a = f(?, ? = ?)"),
+        (
+            'CREATE TABLE "t" ("a" TEXT DEFAULT "secret", "b", PRIMARY KEY ("a", "b"))',
+            'CREATE TABLE "t" ("a" TEXT DEFAULT ?, "b", PRIMARY KEY ("a", "b"))',
+        ),
+        ('CREATE INDEX "i" ON "main"."t" ("a", "b")', 'CREATE INDEX "i" ON "main"."t" ("a", "b")'),
+        (
+            'INSERT INTO t ("a") VALUES (1) ON CONFLICT ("a") DO UPDATE SET "a" = "b"',
+            'INSERT INTO t ("a") VALUES (?) ON CONFLICT ("a") DO UPDATE SET "a" = ?',
+        ),
+        ('SELECT a FROM t JOIN u ON f("secret") = b', "SELECT a FROM t JOIN u ON f(?) = b"),
         ('SELECT a FROM t WHERE b = "secret"', "SELECT a FROM t WHERE b = ?"),
         ('SELECT a FROM t WHERE b IN ("secret", "more")', "SELECT a FROM t WHERE b IN (?, ?)"),
         ('INSERT INTO "t" ("a") VALUES ("secret"), ("more")', 'INSERT INTO "t" ("a") VALUES (?), (?)'),
-        ('SELECT a FROM t WHERE b IN (SELECT "b" FROM "u")', 'SELECT a FROM t WHERE b IN (SELECT "b" FROM "u")'),
+        ('SELECT a FROM t WHERE b IN (SELECT "secret" FROM "u")', 'SELECT a FROM t WHERE b IN (SELECT ? FROM "u")'),
         ("BEGIN IMMEDIATE", ""),
         ("COMMIT", ""),
         ("SELECT 'secret", "SELECT ?"),
@@ -65,6 +77,22 @@ def runs(operator):
 )
 def test_texts_without_values(text, expected):
     assert without_values(text) == expected
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "{}", "a, {}", "f({})", "f(a, {})", "a IS {}", "a IS NOT {}", "a IS NOT DISTINCT FROM b = {}", "({})",
+        "a BETWEEN {} AND {}", "a -> {}", "a ->> {}", "a MATCH {}", "a REGEXP {}", "a LIKE b ESCAPE {}",
+        "(a, b) = (1, {})", "CASE a WHEN {} THEN {} ELSE {} END", "CAST({} AS TEXT)", "{} = a", "a = ({} || b)",
+        "a IN (SELECT {})", "NOT {}", "EXISTS (SELECT {})",
+    ],
+)  # fmt: skip
+def test_a_literal_in_double_quotes_is_a_value_wherever_it_stands(expression):
+    written = expression.replace("{}", '"secret"')
+    expected = expression.replace("{}", "?").replace("1", "?")
+    for form in ("SELECT {}", "SELECT a FROM t WHERE {}", "INSERT INTO t VALUES (1, {})", "UPDATE t SET a = {}"):
+        assert without_values(form.replace("{}", written)) == form.replace("1", "?").replace("{}", expected)
 
 
 @pytest.mark.parametrize("cut", range(4))
