@@ -250,7 +250,7 @@ class Transport:
         """Return the error for a response that is not 2xx, without secrets."""
         fault = read_fault(response.body, response.content_type)
         message = self.redact(fault.message)
-        if asks_for_key(response.status, message):
+        if fault.code != "BLOCKED" and asks_for_key(response.status, message):
             return key_refusal(response.status, message, has_key=bool(self.key))
         error = refusal(response.status, message, fault.code or "", response.retry_after)
         error.retry_after = retry_seconds(response.retry_after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import secrets
 import sqlite3
@@ -29,6 +30,7 @@ from pipemagic.errors import (
     EncryptionKeyError,
     ParameterError,
     PipemagicError,
+    ServerError,
     SessionError,
     StatementError,
 )
@@ -152,6 +154,18 @@ def test_a_table_named_like_encryption_is_another_error(session, encrypted):
     session.connect(encrypted.address, name="db", encryption_key_env="KEY")
     with pytest.raises(StatementError, match="no such"):
         session.run("SELECT encrypt(x) FROM encrypted")
+
+
+def test_a_quota_of_an_organization_named_like_encryption_is_another_error():
+    blocked = {"error": "Operation was blocked: the organization encryption-course has read 9 rows", "code": "BLOCKED"}
+    server = ScriptedServer(Answer(403, json.dumps(blocked).encode()))
+    try:
+        with Database(server.url, "t") as database, pytest.raises(ServerError, match="was blocked") as caught:
+            database.execute("SELECT 1")
+    finally:
+        server.close()
+    assert not isinstance(caught.value, EncryptionKeyError)
+    assert caught.value.message == blocked["error"]
 
 
 @pytest.mark.parametrize(("value", "said"), [("two words", "a space"), ("ключ", r"U\+043A"), ('a"b', "a quotation")])
