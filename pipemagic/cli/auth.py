@@ -121,15 +121,11 @@ def mint(
     console.print_line(str(token))
 
 
-members_option = click.option(
-    "--org",
-    metavar="SLUG",
-    help="Tokens that are limited to this organization, also those of others if you may see them.",
-)
-
-
 @api_tokens.command("list")
-@members_option
+@click.option(
+    "--org", metavar="SLUG",
+    help="Those that are limited to this organization; an admin or owner sees the ones of all members.",
+)  # fmt: skip
 @data_option
 @console.json_option
 def list_tokens(data: Path | None, org: str | None, as_json: bool) -> None:
@@ -142,11 +138,11 @@ def list_tokens(data: Path | None, org: str | None, as_json: bool) -> None:
 
 @api_tokens.command("revoke")
 @click.argument("name", metavar="NAME|ID")
-@members_option
+@click.option("--org", metavar="SLUG", help="The organization to which the token with this ID is limited.")
 @data_option
 @console.yes_option
 def revoke(data: Path | None, org: str | None, name: str, yes: bool) -> None:
-    """Revoke your platform token of that name, or with --org the one with that ID in an organization."""
+    """Revoke one of your platform tokens by its name, or with --org a token of any member by its ID."""
     console.confirm(f"Programs that use the token {name} will lose access. Revoke it?", yes=yes)
     with management(data, org) as api:
         if org:

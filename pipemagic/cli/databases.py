@@ -53,16 +53,16 @@ def moment(text: str) -> datetime:
 # -- import, export, dump
 
 
-@api_command(db, "create", name_argument, exclusive=["from_file", "from_dump", "from_db"])
+@api_command(db, "create", name_argument, exclusive=["from_file", "from_dump", "branch_of"])
 @click.option("--group", metavar="G", help="The group.  [default: the only one, or `default`]")
 @click.option("--size-limit", metavar="SIZE", help="Maximum size, for example 256mb.")
 @click.option(
     "--from-file", type=console.absolute_path, metavar="FILE", help="Copy a SQLite file, which may be in use."
 )
 @click.option("--from-dump", metavar="FILE", help="Run the SQL of a dump; - reads standard input.")
-@click.option("--from-db", "--branch-of", "from_db", metavar="NAME", help="Copy another database.")
+@click.option("--branch-of", "--from-db", "branch_of", metavar="NAME", help="Copy another database.")
 @click.option(
-    "--timestamp", "--at", "at", type=moment, metavar="TIME",
+    "--at", "--timestamp", "at", type=moment, metavar="TIME",
     help="Copy the database as it was at this time, such as \"2026-11-29 14:00\" (local time).",
 )  # fmt: skip
 @key_option
@@ -78,28 +78,32 @@ def create(
     """
     from pipemagic.session import database_files
 
-    if at is not None and sources["from_db"] is None:
-        raise click.UsageError("--timestamp requires --from-db.")
+    original = sources["branch_of"]
+    if at is not None and original is None:
+        raise click.UsageError("--at requires --branch-of.")
     key = encryption_key_in(encryption_key_env, encryption_cipher)
     try:
         with source_file(sources["from_file"], sources["from_dump"]) as file, with_group_hint(api, group):
-            if group is None:
-                option = lambda name: f"add --group {shlex.quote(name)}"  # noqa: E731
-                group = api.default_group(name_group=option, notify=console.print_note).name
-            if file is not None:
-                database_files.create_from_file(
-                    api, name, group, file, size_limit=size_limit, key=key, warn=console.print_note
-                )
-            else:
+            if original is not None:
                 branch = api.create_database(
-                    name, group, copy_of=sources["from_db"], at=at, size_limit=size_limit, encryption_key=key
+                    name, group, copy_of=original, at=at, encryption_key=key, size_limit=size_limit
                 )
                 if at is not None:
                     console.print_note(describe_branch(branch, at))
+            else:
+                if group is None:
+                    option = lambda name: f"add --group {shlex.quote(name)}"  # noqa: E731
+                    group = api.default_group(name_group=option, notify=console.print_note).name
+                if file is None:
+                    api.create_database(name, group, size_limit=size_limit, encryption_key=key)
+                else:
+                    database_files.create_from_file(
+                        api, name, group, file, size_limit=size_limit, key=key, warn=console.print_note
+                    )  # fmt: skip
     except ServerError as error:
         if '"seed"' in error.message:
             dump = sources["from_dump"] if sources["from_dump"] != "-" else None
-            hint = database_files.without_upload(name, group, sources["from_file"], dump, sources["from_db"])
+            hint = database_files.without_upload(name, group, sources["from_file"], dump, original)
             raise error.replace(hint="" if at else hint) from None
         raise
     if wait:
@@ -180,6 +184,8 @@ def source_file(from_file: Path | None, from_dump: str | None) -> Iterator[Path 
 def list_databases(api: Management, group: str | None, parent: str | None, as_json: bool) -> None:
     """List the databases."""
     databases = api.databases(group, parent=parent)
+    if parent and not databases:
+        api.database(parent)  # raises an error for an unknown name
     if as_json:
         console.print_json(list(map(database_as_json, databases)))
         return

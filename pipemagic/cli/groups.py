@@ -94,7 +94,7 @@ def add_protection_commands(parent: click.Group, owner: str) -> None:
 
         command.help = description
 
-    add("protect", f"Protect a {owner} from deletion.")
+    add("protect", f"Protect a {owner}{' and its databases' * (owner == 'group')} from deletion.")
     add("unprotect", f"Allow the deletion of a {owner} again.")
 
 

@@ -65,7 +65,7 @@ _MISSING = re.compile(
 """A 404 about an object: the endpoint exists, the object does not. The published API and ours use these words."""
 
 _UNKNOWN = re.compile(
-    r"\b(group|database|organization)\b.* not found|could not find (database)|invalid (location)", re.IGNORECASE
+    r"\b(group|database|organization|token)\b.* not found|could not find (database)|invalid (location)", re.IGNORECASE
 )
 """The same in a 400 or 404, for the kinds of names that requests have."""
 
@@ -113,7 +113,7 @@ class Refusal:
 
     @property
     def unknown_kind(self) -> str:
-        """The kind of the unknown name: group, database, organization or location; '' for other errors."""
+        """The kind of the unknown name: group, database, organization, location or token; '' for other errors."""
         unknown = _UNKNOWN.search(self.message) if self.status in (400, 404) else None
         return next(filter(None, unknown.groups())).lower() if unknown else ""
 
@@ -184,6 +184,8 @@ def hint_for(refusal: Refusal, line: Callable[[str, str, str], str] = method_lin
             return "the organization's plan does not include this"
         case 403:
             return refusal.missing_right
+        case 404 if refusal.unknown_kind == "token":
+            return "check the name, or the ID in an organization, in the list of tokens"
         case 404:
             return "check the name; groups and databases belong to one organization"
         case 429:
@@ -336,7 +338,7 @@ class Management:
         if bool(group) != bool(scopes):
             raise ParameterError(
                 "a token for a group requires scopes" if group else "scopes require a group",
-                hint=f"the scopes are {', '.join([*SCOPES, *PRESETS])}",
+                hint=f"the scopes are {', '.join([*SCOPES, *PRESETS])}" if group else "name a group, too",
             )
         try:
             limits = {"group": group, "scopes": expand(scopes)} if group else {}
@@ -573,7 +575,7 @@ class Management:
         self, name: str, group: str | None = None, *, copy_of: str | None = None, at: datetime | None = None,
         awaits_upload: bool = False, size_limit: str | None = None, encryption_key: str | EncryptionKey | None = None,
     ) -> DatabaseInfo:  # fmt: skip
-        """Create a database in an existing group; see `default_group` for the default.
+        """Create a database in an existing group: by default in that of ``copy_of``, else see `default_group`.
 
         ``copy_of`` names a database to copy: as it is, or as it was ``at`` an earlier time (local time without an
         offset), or at the last backup before; `DatabaseInfo.branched` says when. The embedded service has backups with
@@ -582,7 +584,8 @@ class Management:
         ``encryption_key``, and the cipher of a `pipemagic.client.secrets.EncryptionKey`; a copy of an encrypted
         database needs the key of that one. Raise ParameterError for an empty key.
         """
-        group = group or self.default_group().name
+        original = self.database(copy_of) if copy_of and not group else None
+        group = group or (original and original.group) or self.default_group().name
         body: dict[str, object] = {"name": name, "group": group}
         if copy_of is not None:
             body["seed"] = {"type": "database", "name": copy_of, **({} if at is None else {"timestamp": timestamp(at)})}
@@ -746,7 +749,10 @@ def _names(path: str, body: Mapping[str, object]) -> dict[str, str]:
     """Return the names in a request by kind, from its path (``groups/edge/locations/ams``) and body."""
     parts = [unquote(part) for part in path.split("/")[4:]]
     in_path = {kind.removesuffix("s"): name for kind, name in zip(parts[::2], parts[1::2], strict=False)}
-    return in_path | {kind: str(body[kind]) for kind in ("group", "location") if kind in body}
+    in_body = {kind: str(body[kind]) for kind in ("group", "location") if kind in body}
+    seed = body.get("seed")
+    original = {"database": str(seed["name"])} if isinstance(seed, dict) and "name" in seed else {}
+    return in_path | original | in_body
 
 
 def _figures(response: Any) -> Any:

@@ -19,6 +19,10 @@ from pipemagic.text import has_secret
 _WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*(?:"|\Z)|'(?:[^']|'')*(?:'|\Z)|[^\s"'])+)""")
 _PIECE = re.compile(r""""((?:[^"]|"")*)("|\Z)|'((?:[^']|'')*)('|\Z)|[^"']+""")
 _ITEM = re.compile(r""""(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\([^()]*\)|.""", re.DOTALL)
+
+MOST_CHOICES = 60
+"""The most letters of choices in a usage line."""
+
 _USER = re.compile(r"[A-Za-z][\w+.-]*://(?:[^\s/?#]*|\S*:\S*)@|[^\s:/@\\]{2,}:\S*@[\w\[]\S*\Z")
 """Matches an address with a user and perhaps a password, but not quoted SQL, which contains spaces."""
 
@@ -85,8 +89,9 @@ class Option(_Argument):
 
     @property
     def metavar(self) -> str:
-        """The value in the usage line."""
-        return "|".join(self.choices) or self.value
+        """The value in the usage line; long choices are in the help instead."""
+        choices = "|".join(self.choices)
+        return choices if choices and len(choices) <= MOST_CHOICES else self.value
 
     @property
     def label(self) -> str:
@@ -439,12 +444,14 @@ def _refuse_comment(line: str, positionals: Sequence[Positional], options: Seque
 def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str, value_of: ValueOf) -> ParsedArguments:
     """Convert the values of a line; raise UsageError for values that do not match their arguments."""
     args, assignments = ParsedArguments(), list(assigned)
+    before: Option | Positional | None = None
     for item in assignments:
         argument = item.argument
         if argument is None and item.flag:
             raise _unknown_option(item.flag, options, usage)
         if argument is None:
-            raise UsageError("too many arguments", hint=usage_hint(usage))
+            raise UsageError("too many arguments", hint=_rest_of_value(before) or usage_hint(usage))
+        before = argument
         if isinstance(argument, Option) and item.flag:
             if argument.flag in args.values and not argument.many:
                 raise UsageError(f"{argument.flag} can be used only once")
@@ -461,6 +468,15 @@ def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str
     if (waiting := waiting_option(assignments)) is not None:
         raise _without_value(waiting)
     return args
+
+
+def _rest_of_value(argument: Option | Positional | None) -> str:
+    """Return the hint for a word behind the value of an option that may belong to it, otherwise ''."""
+    if not isinstance(argument, Option) or not argument.value:
+        return ""
+    if argument.many:
+        return f"repeat the option for each value: {argument.flag} {argument.value} {argument.flag} {argument.value}"
+    return f'a value with spaces needs quotes: {argument.flag} "..."'
 
 
 def _without_value(option: Option) -> UsageError:

@@ -278,8 +278,8 @@ class Backups:
             yield path, moment if exact else backup.until / 1000
 
     def _no_backup(self, record: DatabaseRecord, moment: float, first: int) -> Refused:
-        reason = "" if self.most else "; this service makes no backups: start it with --backups N"
+        reason = "" if self.most else "; this service makes no backups: run it with `pipemagic serve --backups N`"
         return Refused(
-            400, f"there is no backup of {record.name} from {format_moment(moment)} or before: a branch can begin at a "
-            f"time from {format_moment(first / 1000)} to now{reason}", "NO_BACKUP",
+            400, f"there is no backup of {record.name} from {format_moment(moment)} or before: a branch is possible "
+            f"at times from {format_moment(first / 1000)} to now{reason}", "NO_BACKUP",
         )  # fmt: skip

@@ -282,8 +282,9 @@ class Organization:
     ) -> DatabaseInfo:  # fmt: skip
         """Create a database; with ``if_not_exists`` return an existing one unchanged.
 
-        Its group is by default the only one, otherwise ``default``; if there is no group, ``default`` is created at
-        the closest location, and ``notify`` is called with a sentence that says so. SessionError if there are others.
+        Its group is by default that of ``copy_of``, or the only one, otherwise ``default``; if there is no group,
+        ``default`` is created at the closest location, and ``notify`` is called with a sentence that says so.
+        SessionError if there are others.
 
         Its initial content is that of the SQLite ``file``, or the result of the SQL text in the file ``dump``, if
         given. Raise TransferError if it is not a SQLite file, or a statement of the text fails. Or it is that of the
@@ -294,7 +295,7 @@ class Organization:
         fallback = self._remembered(DatabaseInfo(name, group or ""))
 
         def in_group() -> str:
-            return group or self._default_group(name, notify)
+            return group or self._default_group(name, copy_of, notify)
 
         def create() -> DatabaseInfo:
             return self._api.create_database(name, in_group(), copy_of=copy_of, at=at, encryption_key=key)
@@ -464,10 +465,13 @@ class Organization:
             hint=hint or "%pipedb databases lists the existing ones",
         )
 
-    def _default_group(self, database: str, notify: Callable[[str], None]) -> str:
+    def _default_group(self, database: str, copy_of: str | None, notify: Callable[[str], None]) -> str:
         """Return the group for a new database; AlreadyExists if the database exists, in whatever group."""
-        if any(info.name == database for info in self.databases().items):
+        in_use = {info.name: info.group for info in self.databases().items}
+        if database in in_use:
             raise AlreadyExists(f"database {database} already exists", status=409, hint=NAME_TAKEN)
+        if copy_of is not None and in_use.get(copy_of):
+            return in_use[copy_of]
         groups = self._known.setdefault("group", {})
         group = self._api.default_group(
             known=list(groups.values()), name_group=lambda name: f"add --group {word(name)}", notify=notify
@@ -518,6 +522,8 @@ class Organization:
         hint, kind = hint_for(refusal, command_line), refusal.unknown_kind
         if refusal.name_is_taken:
             return hint if refusal.message.startswith("token") else NAME_TAKEN
+        if kind == "token":
+            return f"%pipedb api-tokens{' --members' * ('api-token' in refusal.names)} lists the existing ones"
         if kind:
             return self._nearest_name(kind, refusal) or f"%pipedb {kind}s lists the existing ones"
         match refusal.status:

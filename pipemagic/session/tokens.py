@@ -181,7 +181,7 @@ class Environment:
         """Return the encryption key in a variable, with the ``cipher`` of a new database; None if none is named."""
         if name is None:
             if cipher is not None:
-                raise SessionError("--encryption-cipher needs a key", hint="add --encryption-key-env VARIABLE")
+                raise SessionError("--encryption-cipher requires a key", hint="add --encryption-key-env VARIABLE")
             return None
         return EncryptionKey(self._named(name, "encryption key", "--encryption-key-env"), cipher or "")
 

@@ -30,10 +30,10 @@ def test_a_branch_from_a_backup(run, own_folder):
         assert (code, out) == (0, "old\n")
         assert err.startswith(f"old has the content of flights as of {before[:19]}")
         assert run("db", "shell", "old", "SELECT a FROM t", "--mode", "csv")[1].split() == ["a", "1", "2"]
-        code, _, err = run("db", "create", "older", "--from-db", "flights", "--timestamp", "2026-01-01 10:00")
+        code, _, err = run("db", "create", "older", "--branch-of", "flights", "--timestamp", "2026-01-01 10:00")
         assert code == 1
         assert "there is no backup of flights from " in err
-        assert "a branch can begin at a time from " in err
+        assert "a branch is possible at times from " in err
         assert run("db", "create", "copy", "--from-db", "flights") == (0, "copy\n", "")
         assert run("db", "shell", "copy", "SELECT count(*) FROM t", "--mode", "csv")[1].split()[1] == "0"
         assert [line.split()[-1] for line in run("db", "list")[1].splitlines()] == [
@@ -43,6 +43,8 @@ def test_a_branch_from_a_backup(run, own_folder):
             "flights",
         ]
         assert run("db", "list", "--parent", "old") == (0, run("db", "list", "--parent", "copy")[1], "")
+        code, _, err = run("db", "list", "--parent", "fligths")
+        assert (code, "could not find database with name fligths" in err) == (1, True)
         assert run("db", "show", "flights", "--branches") == (0, "copy\nold\n", "")
         assert f"Parent:    flights ({before[:19]}" in run("db", "show", "old")[1]
         assert [json.loads(run("db", "show", name, "--json")[1])["parent"] for name in ("old", "flights")] == [
@@ -55,7 +57,7 @@ def test_times_that_are_no_times(run):
     assert code == 2
     assert "'yesterday' is not a time\nHint: write it as \"2026-11-29 14:00\"" in err
     code, _, err = run("db", "create", "new", "--at", "2026-11-29 14:00")
-    assert (code, err.splitlines()[-1]) == (2, "Error: --timestamp requires --from-db.")
+    assert (code, err.splitlines()[-1]) == (2, "Error: --at requires --branch-of.")
 
 
 def test_a_time_in_the_future(run):

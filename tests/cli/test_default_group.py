@@ -21,6 +21,18 @@ def test_default_is_created_and_then_used(run, own_folder):
     assert group_of(run, "copy") == "default"
 
 
+def test_a_copy_is_in_the_group_of_the_original(run, own_folder):
+    run("group", "create", "europe", "--location", "ams")
+    run("group", "create", "asia", "--location", "nrt")
+    run("db", "create", "flights", "--group", "europe")
+    assert run("db", "create", "copy", "--branch-of", "flights") == (0, "copy\n", "")
+    assert group_of(run, "copy") == "europe"
+    assert run("db", "create", "other", "--branch-of", "flights", "--group", "asia") == (0, "other\n", "")
+    assert group_of(run, "other") == "asia"
+    code, _, err = run("db", "create", "wrong", "--branch-of", "fligths")
+    assert (code, "could not find database with name fligths" in err) == (1, True)
+
+
 def test_from_a_file(run, own_folder, tmp_path):
     code, _, err = run("db", "create", "flights", "--from-file", str(tmp_path / "missing.db"))
     assert (code, CREATED in err) == (1, False)

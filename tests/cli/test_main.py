@@ -188,7 +188,7 @@ def test_a_password_in_an_address_is_not_repeated(run, capsys):
 @pytest.mark.parametrize(("arguments", "message"), [
     (["db", "show", "x", "--url", "--json"], "--url and --json cannot be used together."),
     (["db", "create", "x", "--group", "g", "--from-db", "y", "--from-dump", "-"],
-     "--from-dump and --from-db cannot be used together."),
+     "--from-dump and --branch-of cannot be used together."),
     (["db", "shell", "http://127.0.0.1:1", "--org", "x", "SELECT 1"], "--org cannot be used with an address."),
     (["db", "shell", "x", "--token-env", "X", "SELECT 1"], "--token-env requires an address."),
     (["db", "locations", "--org", "x"], "No such option '--org'"), (["org", "list", "--org", "x"], "No such option"),

@@ -70,6 +70,8 @@ def test_a_quoted_word_is_never_an_option():
     [
         ("", "NAME is missing\n.*usage: %x NAME"),
         ("a b c", "too many arguments\n.*usage: %x NAME"),
+        ("a --as b c d e", "too many arguments\n.*usage: %x NAME"),
+        ("a b --as c d", r'too many arguments\n.*a value with spaces needs quotes: --as "\.\.\."$'),
         ("a --fsat", r"unknown option --fsat\n.*did you mean --fast\?$"),
         ("a --zzzzzz", r"unknown option --zzzzzz\n.*%pipedb help %x lists the options$"),
         ("a --as", "--as requires a value: --as OTHER"),

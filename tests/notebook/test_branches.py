@@ -33,6 +33,18 @@ def test_a_copy_of_a_database(flights):
     assert again == ["Database copy is in group default.", "The database already existed; flights was not copied."]
 
 
+def test_a_copy_is_in_the_group_of_the_original(flights):
+    flights("%pipedb create-group asia --location nrt\n%pipedb create-database trains --group asia")
+    assert flights("%pipedb create-database late --branch-of trains").lines[0] == "Database late is in group asia."
+    cell = flights.fails("%pipedb create-database early --branch-of trians")
+    assert cell.lines[-1] == "Hint: did you mean trains?"
+
+
+def test_a_time_in_two_words_needs_quotes(flights):
+    cell = flights.fails("%pipedb create-database early --branch-of flights --at 2026-01-01 10:00")
+    assert cell.lines[-1] == 'Hint: a value with spaces needs quotes: --at "..."'
+
+
 def test_a_time_is_stated_in_the_answer(flights):
     moment = datetime.now().isoformat(sep=" ", timespec="milliseconds")
     lines = flights(f'%pipedb create-database copy --branch-of flights --at "{moment}"').lines
@@ -43,7 +55,7 @@ def test_a_time_without_a_backup(flights):
     cell = flights.fails('%pipedb create-database copy --branch-of flights --at "2026-01-01 10:00"')
     assert isinstance(cell.error, ServerError)
     assert "there is no backup of flights from" in cell.lines[0]
-    assert "this service makes no backups: start it with --backups N" in cell.lines[0]
+    assert "this service makes no backups: run it with `pipemagic serve --backups N`" in cell.lines[0]
     assert "copy" not in flights("%pipedb databases").value["database"].tolist()
 
 

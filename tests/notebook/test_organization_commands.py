@@ -185,15 +185,26 @@ def test_platform_tokens_with_limits(embedded, monkeypatch):
     assert "requires a token of the organization" in embedded.fails("%pipedb delete-group edge --confirm").out
     embedded(f"%pipedb organization local --at {session.organization.api.url} --token-env A_TOKEN")
     assert isinstance(embedded.fails("%pipedb revoke-api-token ci").error, ConfirmError)
+    cell = embedded.fails("%pipedb revoke-api-token ic --confirm")
+    assert cell.lines[-1] == "Hint: %pipedb api-tokens lists the existing ones"
+    cell = embedded.fails("%pipedb revoke-api-token ic --id --confirm")
+    assert cell.lines[-1] == "Hint: %pipedb api-tokens --members lists the existing ones"
     assert embedded("%pipedb revoke-api-token ci --confirm").lines == ["Revoked the platform token ci."]
     own = members["id"]["deploy"]
     assert embedded(f"%pipedb revoke-api-token {own} --id --confirm").lines == [f"Revoked the platform token {own}."]
     assert isinstance(embedded.fails("%pipedb databases").error, AuthError)
 
 
+def test_long_choices_are_in_the_help_and_not_in_the_usage_line(embedded):
+    help_lines = embedded("%pipedb help create-api-token").lines
+    assert "[--scope SCOPE]..." in help_lines[0]
+    assert any("can be repeated: read, db:create, " in line for line in help_lines)
+
+
 @pytest.mark.parametrize(("options", "words"), [
     ("--group edge", "a token for a group requires scopes"),
-    ("--read-only", "scopes require a group"),
+    ("--group edge --scope read db:create", "repeat the option for each value: --scope SCOPE --scope SCOPE"),
+    ("--read-only", "scopes require a group\nHint: name a group, too"),
     ("--unlimited --read-only", "--read-only and --unlimited cannot be used together"),
     ("--group edge --scope raed", "--scope"),
     ("", "create-api-token requires --to-env or --to-file, because a token is never displayed"),

@@ -446,7 +446,7 @@ def test_creating_uploading_and_branching(session, encrypted, sqlite_file, run):
     session.connect(f"g{stamp}", encryption_key_env="KEY")
     assert session.run("SELECT sum(a) AS s FROM t")["s"].tolist() == [3]
     assert encrypted.hosted.without_key == []
-    with pytest.raises(SessionError, match="--encryption-cipher needs a key"):
+    with pytest.raises(SessionError, match="--encryption-cipher requires a key"):
         session.encryption_key_in(None, "aes256gcm")
 
 

@@ -134,7 +134,8 @@ def create_group(context: CommandContext) -> None:
 
 @GROUP.command(
     Positional("NAME", "the name of the database"),
-    Option("--group", "the group; by default the only group, or a new group named default if there is none", "GROUP"),
+    Option("--group", "the group; by default that of --branch-of, or the only group, or a new group named default",
+           "GROUP"),
     Option("--from-file", "copy this SQLite file, which may be in use", "FILE"),
     Option("--from-dump", "run the SQL in this file, such as a .dump of the sqlite3 shell", "FILE"),
     Option("--branch-of", "copy this database", "DATABASE", completes="database"),
@@ -142,7 +143,7 @@ def create_group(context: CommandContext) -> None:
     Option("--encryption-key-env", "encrypt it with the key in this environment variable", "VARIABLE"),
     Option("--encryption-cipher", "the cipher of the encryption, for example aegis256", "CIPHER"),
     IF_NOT_EXISTS,
-)
+)  # fmt: skip
 def create_database(context: CommandContext) -> None:
     """Create a database in a group.
 
@@ -445,12 +446,13 @@ TOKEN_NAME = Positional("NAME", "the name of the platform token")
 @GROUP.command(
     TOKEN_NAME,
     Option("--group", "limit the token to a group; this requires --scope, --read-only or --full-access", "GROUP"),
-    Option("--scope", "allow this in the group; can be repeated", "SCOPE", choices=tuple(SCOPES), many=True),
-    Option("--read-only", "allow only reading in the group"),
-    Option("--full-access", "allow everything in the group"),
+    Option("--scope", f"allow this in the group; can be repeated: {', '.join(SCOPES)}", "SCOPE",
+           choices=tuple(SCOPES), many=True),
+    Option("--read-only", "allow only reading in the group: --scope read"),
+    Option("--full-access", "allow everything in the group: all scopes"),
     Option("--unlimited", "allow everything that your account may do, in all organizations"),
     *STORED,
-)
+)  # fmt: skip
 def create_api_token(context: CommandContext) -> None:
     """Create a platform token, limited to the organization or a group, and store it outside the notebook.
 

@@ -104,7 +104,7 @@ class DatabasesPanel(Panel):
         fields = [self.name, self.group, self.group_name]
         self.source = Field("Branch of", Choice())
         self.moment = Field("As it was at", ClearedText(), MOMENT_NOTE, _moment_problem)
-        self.source.on_choice(lambda _: self.changed())
+        self.source.on_choice(self._choose_source)
         fields += [self.source, self.moment]
         self.create = Form(self, "", fields, "Create database", self.create_database)
         self.current = Line(class_="pm-faint")
@@ -310,6 +310,13 @@ class DatabasesPanel(Panel):
         create = partial(organization.create_database, name, group, copy_of=original, at=moment)
         options = (f" --branch-of {word(original)}" if original else "") + (f" --at {word(typed)}" if typed else "")
         self.run(f"Creating {name} ...", f"create-database {name} --group {word(group)}{options}", create, apply)
+
+    def _choose_source(self, original: str) -> None:
+        """Select the group of the database to copy, as the default."""
+        groups = [database.group for database in self.state.databases if database.name == original]
+        if groups and groups[0] in (group.name for group in self.state.groups):
+            self.group.widget.value = groups[0]
+        self.changed()
 
     def create_group(self) -> None:
         """Create the first group."""
@@ -549,7 +556,7 @@ def _moment_problem(text: str) -> str:
     try:
         parse_moment(text or "2026-01-01")
     except ParameterError as error:
-        return error.message
+        return f"{error.message} such as 2026-11-29 14:00"
     return ""
 
 

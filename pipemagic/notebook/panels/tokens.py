@@ -166,7 +166,9 @@ class PlatformTokenForms(NewToken):
         self.reach = Field("Limited to", Choice())
         self.reach.widget.observe(lambda _: changed(), "value")
         self.scopes = {
-            scope: ipywidgets.Checkbox(description=f"{scope}: {meaning}", indent=False, value=scope == "read")
+            scope: ipywidgets.Checkbox(
+                description=f"{scope}: {meaning}", indent=False, value=scope == "read"
+            ).add_class("pm-line")
             for scope, meaning in SCOPES.items()
         }
         fields = [self.name, self.reach, *self.scopes.values()]

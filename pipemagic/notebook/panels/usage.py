@@ -34,7 +34,7 @@ FIGURES = {
 QUERY_COLUMNS = [
     {"title": "Statement", "kind": "code"},
     *({"title": title, "kind": "number", "sortable": True}
-      for title in ("Runs", "ms each", "Rows read", "Rows written")),
+      for title in ("Runs", "Mean ms", "Rows read", "Rows written")),
 ]  # fmt: skip
 
 LONGEST = 200

@@ -205,7 +205,7 @@ def test_a_branch(page, session):
     panel = page("databases")
     panel.choose("Branch of", "main")
     panel.type("As it was at", "noon")
-    assert panel.error_of("As it was at") == "'noon' is not a time"
+    assert panel.error_of("As it was at") == "'noon' is not a time such as 2026-11-29 14:00"
     panel.type("As it was at", "")
     panel.type("Database name", "copy")
     panel.submit("Create database")
