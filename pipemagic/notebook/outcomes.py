@@ -178,15 +178,7 @@ def resume_database(organization: Organization, name: str) -> str:
 
 def protect(organization: Organization, kind: str, name: str, *, on: bool) -> str:
     """Protect a ``database`` or ``group`` from deletion, or allow it again."""
-    match kind, on:
-        case "database", True:
-            organization.protect_database(name)
-        case "database", False:
-            organization.unprotect_database(name)
-        case _, True:
-            organization.protect_group(name)
-        case _, False:
-            organization.unprotect_group(name)
+    organization.protect(kind, name, on=on)
     return f"{kind.capitalize()} {name} {'is protected from deletion' if on else 'can be deleted again'}."
 
 

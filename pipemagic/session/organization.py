@@ -256,15 +256,10 @@ class Organization:
             groups[name] = group
         return group
 
-    def protect_group(self, name: str) -> None:
-        """Protect a group and its databases from deletion."""
+    def protect(self, kind: str, name: str, *, on: bool) -> None:
+        """Protect a ``database`` or ``group`` from deletion, or allow it again."""
         with self._changing():
-            self._api.protect_group(name)
-
-    def unprotect_group(self, name: str) -> None:
-        """Allow the deletion of a group again."""
-        with self._changing():
-            self._api.unprotect_group(name)
+            getattr(self._api, f"{'protect' if on else 'unprotect'}_{kind}")(name)
 
     def unarchive_group(self, name: str) -> None:
         """Make the databases of an archived group available again."""
@@ -336,16 +331,6 @@ class Organization:
         """Allow the reads and writes of a database again."""
         with self._changing():
             self._api.resume_database(name)
-
-    def protect_database(self, name: str) -> None:
-        """Protect a database from deletion."""
-        with self._changing():
-            self._api.protect_database(name)
-
-    def unprotect_database(self, name: str) -> None:
-        """Allow the deletion of a database again."""
-        with self._changing():
-            self._api.unprotect_database(name)
 
     def archived_hint(self, database: str) -> str:
         """Return the hint for a refused request to a database if its group is archived; otherwise, or if unknown, ''.

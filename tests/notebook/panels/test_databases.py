@@ -142,13 +142,13 @@ def test_protection_from_deletion(page, session):
     assert not panel.can("Delete database ...")
     assert not panel.can("Protect from deletion")
     assert "protected" in panel.rows("Databases")[0][0]
-    session.organization.protect_group("default")
+    session.organization.protect("group", "default", on=True)
     panel.wait("Group default is protected from deletion.")
     panel.click("Allow deletion")
     panel.wait("Database main can be deleted again.")
     until(lambda: not panel.can("Allow deletion"))
     assert not panel.can("Delete database ...")
-    session.organization.unprotect_group("default")
+    session.organization.protect("group", "default", on=False)
     until(lambda: panel.can("Delete database ..."))
 
 
