@@ -150,7 +150,11 @@ def sqlite_error(
         message += f": a value or row has at most {limits.value:,} bytes (--max-value)"
         message += f", the text of a statement {LONGEST_STATEMENT:,}"
     if (missing := _MISSING.match(message)) and missing[1].lower() in vectors.ELSEWHERE:
-        message = f"only libSQL servers have {missing[1]}; sort by vector_distance_cos() or vector_distance_l2()"
+        is_index = missing[1].lower() in vectors.INDEX
+        instead = (
+            "sort by vector_distance_cos() or vector_distance_l2()" if is_index else "use vector32() or vector64()"
+        )
+        message = f"only libSQL servers have {missing[1]}; {instead}"
     at = f" (at offset {offset + skipped})" if offset is not None and offset >= 0 else ""
     if _SYNTAX.search(message):
         return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR, extended_code)

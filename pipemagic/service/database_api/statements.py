@@ -29,13 +29,12 @@ from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite import invalid_text
 from pipemagic.service.sqlite.connection import Connection, NeedsWriteLock
-from pipemagic.service.sqlite.foreign_names import definition_with, foreign_name
+from pipemagic.service.sqlite.foreign_names import place_of
 from pipemagic.service.sqlite.invalid_text import TextPlace
 from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, DRAIN_WAIT, FULL_WAL, CheckpointPhase, Reading
 from pipemagic.service.sqlite.resources import UsageExceeded
 from pipemagic.service.sqlite.statement import LONGEST_CACHED, Rejected, SqlStatement, bind, cached_parse, parse
 from pipemagic.service.stopped_statements import StoppedStatements, StopReason
-from pipemagic.sql import folded
 
 WRITER_WAIT = REPLICA_WAIT = 5.0
 """Seconds that a request waits for the write lock, and at a replica for the index that it names."""
@@ -469,11 +468,8 @@ class Execution:
 
 def sqlite_error(error: apsw.Error, stream: ServerStream, statement: SqlStatement, limits: Limits) -> Error:
     """Convert an error of SQLite for a statement on a stream to the error on the wire."""
-    foreign = foreign_name(error)
-    if foreign is not None and folded(foreign.name) not in folded(statement.text):
-        where = definition_with(stream.connection.raw, foreign.name)
-        if where:  # also SQLite's offset is in that definition
-            return Error(f"SQLite error: {error}, in {where}", "SQLITE_ERROR")
+    if place := place_of(error, stream.connection.raw, statement.text):  # also SQLite's offset is in that definition
+        return Error(f"SQLite error: {error}, in {place}", "SQLITE_ERROR")
     refusal, size_limit = stream.connection.sandbox.refusal, stream.connection.size_limit
     return errors.sqlite_error(error, limits, skipped=statement.skipped, refusal=refusal, size_limit=size_limit)
 

@@ -53,7 +53,18 @@ def stand_in(connection: apsw.Connection, foreign: ForeignName) -> None:
         )
 
 
-def definition_with(connection: apsw.Connection, name: str) -> str:
+def place_of(error: apsw.Error, connection: apsw.Connection, statement: str) -> str:
+    """Return the trigger, index, view or table that needs what is missing, if that is the error; otherwise ''.
+
+    A statement that names the function or collation needs no place.
+    """
+    foreign = foreign_name(error)
+    if foreign is None or folded(foreign.name) in folded(statement):
+        return ""
+    return _definition_with(connection, foreign.name)
+
+
+def _definition_with(connection: apsw.Connection, name: str) -> str:
     """Return the trigger, index, view or table with a name in its definition, as text; '' if there is none."""
     kinds = {"trigger": "trigger {} on {}", "index": "index {} on {}", "view": "view {}", "table": "table {}"}
     definitions = connection.execute(

@@ -16,7 +16,9 @@ from pipemagic.hrana.values import SqlValue
 
 MOST_DIMENSIONS = 65_536
 """The most numbers of a vector, as in libSQL."""
-ELSEWHERE = frozenset({"libsql_vector_idx", "vector16", "vector1bit", "vector8", "vector_top_k", "vectorb16"})
+INDEX = frozenset({"libsql_vector_idx", "vector_top_k"})
+"""Functions for an index of vectors, which only libSQL servers have."""
+ELSEWHERE = INDEX | {"vector16", "vector1bit", "vector8", "vectorb16"}
 """Functions for vectors that only libSQL servers have."""
 
 _SINGLE, _DOUBLE = "<f4", "<f8"
@@ -62,7 +64,8 @@ def _parse(text: str, kind: str) -> bytes:
                 raise ValueError
             numbers.append(float(part))
         except ValueError:
-            raise apsw.SQLError(f"a vector cannot have {part.strip()[:30]!r} as number {len(numbers) + 1}") from None
+            number = len(numbers) + 1
+            raise apsw.SQLError(f"element {number} of a vector is not a number: {part.strip()[:30]!r}") from None
     return _encode(numbers, kind)
 
 
@@ -94,7 +97,7 @@ def _numbers(value: SqlValue) -> Any:
     kind = _DOUBLE if len(value) % 2 and value[-1:] == _DOUBLE_MARK else _SINGLE
     size = len(value) - (kind == _DOUBLE)
     if size % numpy.dtype(kind).itemsize:
-        raise apsw.SQLError(f"a BLOB of {len(value):,} bytes is no vector of floats: libSQL servers have other kinds")
+        raise apsw.SQLError(f"a BLOB of {len(value):,} bytes is not a vector of 32-bit or 64-bit floats")
     if size > MOST_DIMENSIONS * numpy.dtype(kind).itemsize:
         raise apsw.SQLError(f"a vector has at most {MOST_DIMENSIONS:,} numbers")
     return numpy.frombuffer(value[:size], kind)

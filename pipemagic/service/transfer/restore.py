@@ -12,7 +12,7 @@ import apsw
 
 from pipemagic.errors import TransferError
 from pipemagic.service.sqlite import functions
-from pipemagic.service.sqlite.foreign_names import refuse_comparisons
+from pipemagic.service.sqlite.foreign_names import place_of, refuse_comparisons
 from pipemagic.sql import SHELL_SETTINGS, folded, parse, quote, statements_of, unquote
 
 EXCERPT = 60
@@ -29,7 +29,7 @@ def restore(text: Iterable[str], path: Path, name: str) -> None:
     Raise `TransferError` if a statement fails; ``name`` is the name of the text in the message. The statements cannot
     access other files or load code. The changes of an unfinished transaction are not in the file.
     """
-    count, statement = 0, ""
+    count, statement, place = 0, "", ""
     try:
         with closing(apsw.Connection(str(path))) as connection:
             functions.install(connection)
@@ -40,7 +40,11 @@ def restore(text: Iterable[str], path: Path, name: str) -> None:
             entries = _SchemaEntries(connection)
             statements = _without_commands(statements_of(text, optional=True), name)
             for count, statement in enumerate(statements, start=1):  # noqa: B007
-                entries.execute(statement)
+                try:
+                    entries.execute(statement)
+                except apsw.Error as error:
+                    place = place_of(error, connection, statement)
+                    raise
             connection.authorizer = None
             if not connection.get_autocommit():
                 connection.execute("ROLLBACK")
@@ -50,7 +54,8 @@ def restore(text: Iterable[str], path: Path, name: str) -> None:
     except apsw.Error as error:
         excerpt = shorten(statement[: 4 * EXCERPT], EXCERPT, placeholder="...")
         hint = f"nothing was kept; the statement is: {excerpt}"
-        raise TransferError(f"{name}: statement {count:,}: {error}", hint=hint) from None
+        where = f", in {place}" if place else ""
+        raise TransferError(f"{name}: statement {count:,}: {error}{where}", hint=hint) from None
     if not count:
         raise TransferError(f"{name} contains no SQL", hint="check whether the program that writes it failed")
 

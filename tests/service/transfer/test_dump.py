@@ -194,6 +194,12 @@ def test_an_error_of_the_text_is_raised(tmp_path):
         restore(["CREATE TABLE t (a); INSERT INTO no", "pe VALUES (1);"], tmp_path / "made", "the text")
 
 
+def test_an_error_names_the_trigger_that_needs_a_missing_function(tmp_path):
+    trigger = "CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT ST_IsEmpty(new.a); END;"
+    with pytest.raises(TransferError, match=r"statement 3: no such function: ST_IsEmpty, in trigger g on t"):
+        restore([f"CREATE TABLE t (a); {trigger} INSERT INTO t VALUES (1);"], tmp_path / "made", "the text")
+
+
 def test_an_unfinished_transaction_is_not_in_the_file(tmp_path):
     restore(["CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1)"], tmp_path / "made", "the text")
     with closing(sqlite3.connect(tmp_path / "made")) as db:
