@@ -346,9 +346,10 @@ class Management:
             raise ParameterError(str(error)) from None
         body = None if unlimited else {"organization": self.slug, **limits}
         response = self._call("POST", _path("/v1/auth/api-tokens", name), body, optional="tokens")
+        token = _secret(member(response, "token"))
         if not unlimited:
             self._check_limited(name, group)
-        return _secret(member(response, "token"))
+        return token
 
     def _check_limited(self, name: str, group: str | None) -> None:
         """Revoke a new token and raise UnsupportedError if the service ignored its limits, as release 0.1.0 does."""
