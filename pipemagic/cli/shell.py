@@ -71,14 +71,15 @@ def encryption_key_in(variable: str | None, cipher: str | None = None) -> Encryp
 )
 @click.option("--token-env", metavar="VAR", help="The environment variable with the token for a URL.")
 @key_option
+@click.option("--follow", metavar="HOST", help="Another host to which the server at a URL may refer.")
 @org_option
 @data_option
 def shell(
-    name: str, sql: str | None, mode: str, token_env: str | None, encryption_key_env: str | None, org: str | None,
-    data: Path | None,
+    name: str, sql: str | None, mode: str, token_env: str | None, encryption_key_env: str | None, follow: str | None,
+    org: str | None, data: Path | None,
 ) -> None:  # fmt: skip
     """Run SQL from an argument, standard input, or the terminal."""
-    target = open_target(name, token_env, encryption_key_env, org, data)
+    target = open_target(name, token_env, encryption_key_env, follow, org, data)
     with target as database, database.open_stream() as stream:
         opened = Shell(database, stream, name.rpartition("/")[2], mode)
         if sql is not None:
@@ -93,7 +94,7 @@ def shell(
 
 @contextmanager
 def open_target(
-    name: str, token_env: str | None, key_env: str | None, org: str | None, data: Path | None
+    name: str, token_env: str | None, key_env: str | None, follow: str | None, org: str | None, data: Path | None
 ) -> Iterator[Database]:
     """Open a database of the organization, or the one at a URL."""
     from pipemagic.session.tokens import DATABASE_TOKENS, Environment, set_in_terminal
@@ -105,11 +106,13 @@ def open_target(
         if org is not None:
             raise click.UsageError("--org cannot be used with an address.", click.get_current_context())
         environment = Environment(os.environ, how_to_set=set_in_terminal)
-        with Database(name, environment.token(token_env, DATABASE_TOKENS), encryption_key=key) as database:
+        token = environment.token(token_env, DATABASE_TOKENS)
+        with Database(name, token, encryption_key=key, follow=follow) as database:
             yield database
     else:
-        if token_env is not None:
-            raise click.UsageError("--token-env requires an address.", click.get_current_context())
+        for option, value in (("--token-env", token_env), ("--follow", follow)):
+            if value is not None:
+                raise click.UsageError(f"{option} requires an address.", click.get_current_context())
         with management(data, org) as api, open_database(api, name, TOKEN_EXPIRATION, key=key) as database:
             yield database
 

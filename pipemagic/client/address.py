@@ -224,7 +224,7 @@ def _refused(endpoint: Endpoint, where: str) -> AddressError:
     return AddressError(
         f"the server at {endpoint.address} refers to {where}, which is not the host you named; "
         "the token was not sent there",
-        hint="earlier requests have run; if you trust it: --follow HOST in %pipedb connect, follow=... in Python",
+        hint="earlier requests have run; if you trust it: --follow HOST in a magic or command, follow=... in Python",
     )
 
 

@@ -41,6 +41,7 @@ API_URL = "PIPEMAGIC_API_URL"
 
 _OF_A_SHELL = re.compile(r"\$(?:env:)?\{?([A-Za-z_]\w*)\}?|%([A-Za-z_]\w*)%")  # how shells write a variable's value
 _OF_A_TOKEN = re.compile("TOKEN|JWT|SECRET|KEY", re.IGNORECASE)
+_HEX_KEY = re.compile("[0-9a-fA-F]{32,}")
 MOST_BYTES = 64 * 1024  # a longer file is not a token file
 
 
@@ -220,7 +221,7 @@ def _check_is_name(text: str, noun: str, option: str) -> None:
     """Raise SessionError for text that is not the name of a variable; it is not repeated, as it may be the secret."""
     example = f"MY_{noun.split()[-1].upper()}"
     hint = f"put the {noun} into a variable, for example {example}, and write {option} {example}"
-    if not has_secret(text):
+    if not has_secret(text) and not _HEX_KEY.fullmatch(text):
         if text.isidentifier():
             return
         if value := _OF_A_SHELL.fullmatch(text):
