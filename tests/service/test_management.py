@@ -82,7 +82,7 @@ def test_create_a_group(api):
 def test_create_a_database(api):
     api.ok("POST", f"{ORG}/groups", {"name": "edge", "location": "ams"})
     database = api.ok("POST", f"{ORG}/databases", {"name": "flights", "group": "edge"})["database"]
-    assert set(database) == {"DbId", "Hostname", "Name", "IssuedCertCount", "IssuedCertLimit", "parent"}
+    assert set(database) == {"DbId", "Hostname", "Name", "IssuedCertCount", "IssuedCertLimit"}
     assert (database["Name"], database["Hostname"]) == ("flights", "flights-local.localhost")
 
 
