@@ -20,7 +20,8 @@ def test_every_request_has_the_key(published, drivers, encrypted):
     driver.execute("INSERT INTO t VALUES (1)")
     driver.call("commit")
     driver.batch("INSERT INTO t VALUES (2)", "SELECT count(*) FROM t")
-    assert encrypted.behind.database(encrypted.name).rows("SELECT sum(a) FROM t") == [("3",)]
+    with encrypted.behind.database(encrypted.name) as stored:
+        assert stored.rows("SELECT sum(a) FROM t") == [("3",)]
     assert encrypted.hosted.without_key == []
     assert encrypted.hosted.keys == {KEY}
     for key in (None, OTHER_KEY):
