@@ -129,7 +129,7 @@ class EncryptedDatabase:
 
 
 @pytest.fixture(scope="session")
-def service_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service that has the content of the encrypted databases."""
     folder: Path = tmp_path_factory.mktemp("behind") / "data"
     with serve(folder) as served:
@@ -137,10 +137,10 @@ def service_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]
 
 
 @pytest.fixture
-def encrypted(service_behind: Served) -> Iterator[EncryptedDatabase]:
+def encrypted(behind: Served) -> Iterator[EncryptedDatabase]:
     """A new encrypted database."""
-    hosted, name = EncryptedService(service_behind), f"d{secrets.token_hex(6)}"
-    service_behind.create(name)
+    hosted, name = EncryptedService(behind), f"d{secrets.token_hex(6)}"
+    behind.create(name)
     hosted.encrypt(name, KEY)
-    yield EncryptedDatabase(hosted, service_behind, name, service_behind.token(name))
+    yield EncryptedDatabase(hosted, behind, name, behind.token(name))
     hosted.close()

@@ -19,6 +19,9 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
 CLOSE = {"type": "close"}
 GET_AUTOCOMMIT = {"type": "get_autocommit"}
 
+WALL_START = 1_769_900_000.0
+"""Unix time of the tests that have their own: 2026-01-31T22:53:20Z."""
+
 
 class Clock:
     """Seconds that pass only when a test advances them."""

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from client_packages import DRIVERS, CannotInstall, install_npm, install_python
 from contract_servers import Database, OnPort, served
-from encrypted_service import encrypted, service_behind
+from encrypted_service import behind, encrypted
 from published_clients import PUBLISHED, Driver, Published
 from tls_terminator import TlsAuthority, TlsTerminator
 
-__all__ = ["encrypted", "served", "service_behind"]
+__all__ = ["behind", "encrypted", "served"]
 
 
 @dataclass

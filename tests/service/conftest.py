@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from service_calls import caller_of
+from service_calls import WALL_START, Clock, caller_of
+
+
+@pytest.fixture
+def wall():
+    """Return a clock that is both that of the service and its Unix time."""
+    wall = Clock()
+    wall.time = WALL_START
+    return wall
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import apsw
 import pytest
 from account_calls import person
-from service_calls import Clock, caller_of, new_service
+from service_calls import WALL_START, caller_of, new_service
 
 from pipemagic.service import backups
 from pipemagic.service.backups import INTERVAL
@@ -21,15 +21,6 @@ from pipemagic.service.embedded import EmbeddedEngine
 from pipemagic.service.service import Service
 
 LOCAL = "/v1/organizations/local"
-START = 1_769_900_000.0
-
-
-@pytest.fixture
-def wall():
-    """Return the clock of the service, and its Unix time: both pass together."""
-    wall = Clock()
-    wall.time = START
-    return wall
 
 
 @pytest.fixture
@@ -172,7 +163,7 @@ def test_reads_make_no_backup(service, db, wall):
         ("2026-02-01 10:00", '"seed.timestamp" must be a time such as 2026-01-31T00:00:00Z'),
         ("2026-02-01T10:00:00", '"seed.timestamp" must be a time such as 2026-01-31T00:00:00Z'),
         ("yesterday", '"seed.timestamp" must be a time such as 2026-01-31T00:00:00Z'),
-        (rfc(START + 5), "seed.timestamp 2026-01-31T22:53:25.000Z is in the future"),
+        (rfc(WALL_START + 5), "seed.timestamp 2026-01-31T22:53:25.000Z is in the future"),
     ],
 )
 def test_times_that_are_refused(operator, db, text, message):
@@ -185,7 +176,7 @@ def test_times_that_are_refused(operator, db, text, message):
 def test_a_time_before_all_backups_is_refused_with_the_range(service, operator, db, wall):
     db.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (1)")
     write(db, wall, "DELETE FROM t")
-    body = {"name": "new", "group": "default", "seed": seed(START - 60)}
+    body = {"name": "new", "group": "default", "seed": seed(WALL_START - 60)}
     status, answer = operator.call("POST", f"{LOCAL}/databases", body)
     assert (status, answer["code"]) == (400, "NO_BACKUP")
     assert answer["error"] == (
@@ -199,7 +190,7 @@ def test_without_backups(service, operator, db, wall):
     db.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (1)")
     write(db, wall, "DELETE FROM t")
     assert kept(service) == []
-    body = {"name": "new", "group": "default", "seed": seed(START)}
+    body = {"name": "new", "group": "default", "seed": seed(WALL_START)}
     status, message = operator.refused("POST", f"{LOCAL}/databases", body)
     assert status == 400
     assert message.endswith("; this service makes no backups: run it with `pipemagic serve --backups N`")
@@ -240,7 +231,7 @@ def test_backups_survive_a_restart_and_are_deleted_with_their_database(tmp_path,
         write(db, wall, "INSERT INTO t VALUES (2)", after=1)  # the last backup is a second old
         assert kept(again) == before
         operator = person(again, "local")
-        branch(operator, START, "old")
+        branch(operator, WALL_START, "old")
         assert content(again, "old") == ["1"]
         operator.ok("DELETE", f"{LOCAL}/databases/flights")
         assert not before[0].path.parent.parent.exists()

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 from account_calls import person
-from service_calls import Clock, caller_of, execute, new_service
+from service_calls import caller_of, execute, new_service
 
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.service import Service
@@ -14,14 +14,6 @@ from pipemagic.service.top_queries import LONGEST, MOST, TEXTS, without_values
 
 STATS = "/v1/organizations/local/databases/flights/stats"
 QUERIES = "/v1/organizations/local/databases/flights/usage/queries"
-START = 1_769_900_000.0
-
-
-@pytest.fixture
-def wall():
-    wall = Clock()
-    wall.time = START
-    return wall
 
 
 @pytest.fixture

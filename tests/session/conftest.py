@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from encrypted_service import encrypted, service_behind
+from encrypted_service import behind, encrypted
 from keyring_backend import ring
 from seed_server import SeedServer
 from service_calls import caller_of, new_service
@@ -15,7 +15,7 @@ from pipemagic.client.database import Database
 from pipemagic.errors import InterruptedRequest
 from pipemagic.session import Connection, Session
 
-__all__ = ["encrypted", "local_service", "ring", "service_behind", "shared_service"]
+__all__ = ["behind", "encrypted", "local_service", "ring", "shared_service"]
 
 
 @pytest.fixture

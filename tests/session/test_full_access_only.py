@@ -6,7 +6,6 @@ import pytest
 from hosted_api import HostedApi, Shapes
 from panel_page import PanelPage
 from panel_session import close_panels
-from served import serve
 
 from pipemagic import cli
 from pipemagic.errors import ServerError
@@ -15,12 +14,6 @@ from pipemagic.session import Session
 
 REFUSAL = "Permissions are not supported for db-api controlled databases"
 HINT = "this database accepts only tokens with full access; no token was created"
-
-
-@pytest.fixture(scope="module")
-def behind(tmp_path_factory):
-    with serve(tmp_path_factory.mktemp("behind")) as served:
-        yield served
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 from hosted_api import HostedApi, Shapes
 from panel_page import PanelPage
 from panel_session import close_panels
-from served import serve
 
 from pipemagic import cli
 from pipemagic.errors import ServerError, SessionError
@@ -14,12 +13,6 @@ from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
 
 ARCHIVED = "database flights is archived with its group edge, which was not used for some days"
-
-
-@pytest.fixture(scope="module")
-def behind(tmp_path_factory):
-    with serve(tmp_path_factory.mktemp("behind")) as served:
-        yield served
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import pytest
 from hosted_api import HostedApi
 from panel_session import close_panels, page, service_folder, session
-from served import serve
 from started_services import shared_service
 
 from pipemagic.notebook.panels import replicas
@@ -26,13 +25,6 @@ def closing():
 def frequent_reads(monkeypatch):
     """Read the states of new replicas again after 0.05 s, not after 0.3 s."""
     monkeypatch.setattr(replicas, "FIRST", 0.05)
-
-
-@pytest.fixture(scope="session")
-def behind(tmp_path_factory):
-    """The service of the databases."""
-    with serve(tmp_path_factory.mktemp("behind")) as served:
-        yield served
 
 
 @contextmanager
