@@ -85,13 +85,16 @@ def refusal(status: int, message: str, code: str = "", retry_after: str = "") ->
     )
 
 
-_ENCRYPTED = re.compile(r"encrypt|decrypt", re.IGNORECASE)
-"""The hosted service publishes no code, and no text, of its refusal of a wrong or missing key."""
+_ENCRYPTED = re.compile(r"(?!.*\b(?:token|jwt)\b).*(?:encrypt|decrypt)", re.IGNORECASE | re.DOTALL)
+"""The hosted service publishes no code, and no text, of its refusal of a wrong or missing key.
+
+A token that cannot be decrypted is another error.
+"""
 
 
 def asks_for_key(status: int, message: str) -> bool:
     """Return True if a server refuses a request since its encryption key is wrong or missing."""
-    return status in (400, 401, 403, 500) and _ENCRYPTED.search(message) is not None
+    return status in (400, 401, 403, 500) and _ENCRYPTED.match(message) is not None
 
 
 def key_refusal(status: int, message: str, *, has_key: bool) -> EncryptionKeyError:

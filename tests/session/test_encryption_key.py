@@ -27,6 +27,7 @@ from pipemagic.client.secrets import EncryptionKey
 from pipemagic.dbapi.sqlalchemy import PipemagicDialect
 from pipemagic.errors import (
     AddressError,
+    AuthError,
     EncryptionKeyError,
     ParameterError,
     PipemagicError,
@@ -332,6 +333,16 @@ def test_a_key_for_the_management_api_may_be_text_but_not_empty():
                     api.create_database("a", "g", encryption_key=empty)
         [body] = [call.json for call in server.calls]
         assert body["remote_encryption"] == {"encryption_key": KEY}
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("text", ["JWT decryption failed", "the token cannot be decrypted"])
+def test_a_token_that_cannot_be_decrypted_is_another_error(text):
+    server = ScriptedServer(Answer(401, f'{{"error": "{text}"}}'.encode()))
+    try:
+        with Database(server.url, "t") as database, pytest.raises(AuthError, match="the token was not accepted"):
+            database.execute("SELECT 1")
     finally:
         server.close()
 
