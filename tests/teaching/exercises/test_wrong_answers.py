@@ -1,46 +1,37 @@
-"""The page of wrong answers: each one is run, and gets the points and the feedback of the page."""
+"""Wrong answers (`wrong_answers.toml`): each is run, and gets the points and feedback of the file and of the page.
+
+``REWRITE=1`` writes the points and feedback of the run to both instead.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import pytest
 
 from pipemagic.sql import split
 from pipemagic.teaching.exercises.authoring import author
-from pipemagic.teaching.exercises.checking import check_cell, record
+from pipemagic.teaching.exercises.checking import Check, check_cell, record
 from pipemagic.teaching.exercises.exercise import parse_cell
 from pipemagic.teaching.exercises.running import EMPTY
+from pipemagic.teaching.magics import Feedback
 
+FILE = Path(__file__).with_name("wrong_answers.toml")
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "wrong-answers.md"
-CELL = re.compile(r"```sql\n%%exercise (?P<name>\w+)\n(?P<text>.*?)```\n(?P<rest>.*?)(?=\n## |\Z)", re.DOTALL)
 ROW = re.compile(
-    r"^\| (?P<mistake>[^|]+) \| (?P<sql>[^|]+) \| (?P<points>[\d.]+) \| (?P<feedback>[^|]*) \|$", re.MULTILINE
+    r"^\| (?P<task>[^|]+) \| `(?P<sql>[^|`]+)` \| (?P<points>[\d.]+) \| (?P<feedback>[^|]*) \|$", re.MULTILINE
 )
+ANSWER = re.compile(r"\[\[exercise\.answer\]\]\n.*?(?=\n\[\[|\Z)", re.DOTALL)
+"""An answer in the file."""
 FLIGHTS = ["carrier", "flight", "origin", "dest", "dep_delay", "distance", "air_time"]
-
-
-class Answer(NamedTuple):
-    name: str
-    text: str
-    mistake: str
-    sql: str
-    points: float
-    feedback: list[str]
-
-
-def answers() -> Iterator[Answer]:
-    """Yield the rows of the page's tables, each with its exercise."""
-    for cell in CELL.finditer(PAGE.read_text("utf-8")):
-        for row in ROW.finditer(cell["rest"]):
-            feedback = [line for line in row["feedback"].replace("`", "").split("<br>") if line]
-            code = " ".join(re.findall(r"`([^`]+)`", row["sql"]))
-            yield Answer(cell["name"], cell["text"], row["mistake"], code, float(row["points"]), feedback)
+EXERCISES = tomllib.loads(FILE.read_text("utf-8"))["exercise"]
+ANSWERS = [(exercise, answer) for exercise in EXERCISES for answer in exercise["answer"]]
+REWRITE = "REWRITE" in os.environ
 
 
 def literal(value: object) -> str:
@@ -61,6 +52,7 @@ def tables() -> str:
     flights = pd.read_csv(data / "flights.csv.zip", nrows=842)
     assert set(flights.day) == {1}
     return f"""
+        DROP TABLE penguins; DROP TABLE islands;
         CREATE TABLE airlines (carrier TEXT PRIMARY KEY, name TEXT);
         INSERT INTO airlines VALUES {values(airlines)};
         CREATE TABLE flights
@@ -69,20 +61,59 @@ def tables() -> str:
     """
 
 
-def test_the_page_has_twenty_kinds_of_mistakes():
-    found = list(answers())
-    assert len({answer.mistake for answer in found}) == len(found) >= 20
-    assert len(found) == len(re.findall(r"^\| (?!Mistake|-)", PAGE.read_text("utf-8"), re.MULTILINE))
+def checked(session, tables: str, exercise: dict, answer: dict) -> Check:
+    """Return the check of an answer, on new tables."""
+    session.run(tables + exercise.get("tables", ""))
+    made = author(parse_cell(exercise["name"], exercise["cell"]), session.connection(), Path("exercises"))
+    cell = session.read(answer["sql"]) if split(answer["sql"]) else EMPTY
+    return record(check_cell(made, cell, session.connection()))
 
 
-@pytest.mark.parametrize("answer", list(answers()), ids=lambda answer: answer.mistake)
-def test_a_wrong_answer_gets_the_points_and_feedback_of_the_page(session, tables, answer):
-    for table in ("penguins", "islands"):
-        session.run(f"DROP TABLE {table}")
-    session.run(tables)
-    exercise = author(parse_cell(answer.name, answer.text), session.connection(), Path("exercises"))
-    cell = session.read(answer.sql) if split(answer.sql) else EMPTY
-    check = record(check_cell(exercise, cell, session.connection()))
-    first_lines = [line.split("\n")[0] for line in check.messages]
-    assert (check.points, first_lines) == (answer.points, answer.feedback)
-    assert check.passed == (answer.mistake == "none")
+def text_of(check: Check) -> str:
+    """Return the feedback as text, without blanks at the ends of lines."""
+    return re.sub(r" +$", "", repr(Feedback(check)), flags=re.MULTILINE)
+
+
+def rewrite(answer: dict, check: Check) -> None:
+    """Write the points and the feedback of an answer to the file, and to the page if it has the answer."""
+    points, feedback = f"points = {check.points:g}", f"feedback = '''\n{text_of(check)}'''\n"
+    assert "'''" not in text_of(check)
+
+    def replaced(block: re.Match[str]) -> str:
+        if tomllib.loads(block[0])["exercise"]["answer"][0]["mistake"] != answer["mistake"]:
+            return block[0]
+        return f"{block[0].partition(chr(10) + 'points = ')[0]}\n{points}\n{feedback}"
+
+    FILE.write_text(ANSWER.sub(replaced, FILE.read_text("utf-8")), "utf-8")
+    cells = f"| `{answer['sql']}` | {check.points:g} | {page_feedback(check)} |"
+    row = re.compile(rf"\| `{re.escape(answer['sql'])}` \| .*")
+    PAGE.write_text(row.sub(lambda _: cells, PAGE.read_text("utf-8")), "utf-8")
+
+
+def page_feedback(check: Check) -> str:
+    return "<br>".join(line.split("\n")[0] for line in check.messages)
+
+
+def test_there_are_thirty_five_kinds_of_mistakes():
+    assert len({answer["mistake"] for _, answer in ANSWERS}) == len(ANSWERS) >= 35
+
+
+def test_the_page_has_twelve_of_the_answers():
+    rows = [row["sql"] for row in ROW.finditer(PAGE.read_text("utf-8"))]
+    assert (
+        len(rows) == len(set(rows)) == len(re.findall(r"^\| (?!Task|-)", PAGE.read_text("utf-8"), re.MULTILINE)) == 12
+    )
+    assert set(rows) <= {answer["sql"] for _, answer in ANSWERS}
+
+
+@pytest.mark.parametrize(("exercise", "answer"), ANSWERS, ids=[answer["mistake"] for _, answer in ANSWERS])
+def test_a_wrong_answer_gets_the_points_and_feedback_of_the_file(session, tables, exercise, answer):
+    check = checked(session, tables, exercise, answer)
+    if REWRITE:
+        rewrite(answer, check)
+        return
+    assert (check.points, text_of(check)) == (answer["points"], answer["feedback"])
+    assert not check.passed
+    for row in ROW.finditer(PAGE.read_text("utf-8")):
+        if row["sql"] == answer["sql"]:
+            assert (float(row["points"]), row["feedback"]) == (check.points, page_feedback(check))
