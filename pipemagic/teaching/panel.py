@@ -130,7 +130,7 @@ class ClassPanel(Panel):
         def work() -> tuple[Class, list[Progress]]:
             class_ = _load(name, organization)
             access = creation.Access(organization.api, class_, read_only=True)
-            return class_, read_progress(class_.seats, with_own_token(access))
+            return class_, read_progress(class_, with_own_token(access))
 
         def apply(result: tuple[Class, list[Progress]]) -> str:
             self.class_, self.rows = result
@@ -155,7 +155,7 @@ class ClassPanel(Panel):
                 class_ = _load(chosen, organization)
                 [seat] = class_.find([name])
                 renewed = creation.reset(organization.api, class_, [seat])
-            return f"Reset the database of {seat.student}.{NEW_TOKEN if renewed else ''}"
+            return f"Reset the database of {class_.label(seat)}.{NEW_TOKEN if renewed else ''}"
 
         def apply(message: str) -> str:
             self.read()

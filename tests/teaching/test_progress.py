@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import pytest
 from magic_shell import ipython, make_database, plain_shell, server, service, shell
@@ -15,7 +15,7 @@ from waiting import pause, until
 
 from pipemagic.client.database import Database
 from pipemagic.errors import StatementError
-from pipemagic.teaching.classes import progress
+from pipemagic.teaching.classes import model, progress
 from pipemagic.teaching.classes.progress import PROGRESS_DDL
 from pipemagic.teaching.classes.status import Progress, read_progress, summary, table_of
 from pipemagic.teaching.exercises import results
@@ -240,12 +240,10 @@ def test_an_exercise_on_a_statement_ignores_the_table(seat, often):
     assert not [label for label in labels if "pipemagic" in label]
 
 
-@dataclass
-class AStudent:
-    student: str
-    database: str
-    url: str
-    token: str
+def read(*seats):
+    """Return the progress that the teacher reads."""
+    class_ = model.Class("sql", "http://x", "local", "default", seats=list(seats))
+    return read_progress(class_, lambda student: Database(student.url, student.token))
 
 
 def test_the_teacher_reads_what_the_students_did(seat, often, monkeypatch):
@@ -257,37 +255,35 @@ def test_the_teacher_reads_what_the_students_did(seat, often, monkeypatch):
     until(lambda: seat.teacher.execute(SUMS).rows == [(1, 1)])
     until(lambda: seat.teacher.execute("SELECT count(exercise) FROM pipemagic_progress").rows == [(2,)])
     seats = [
-        AStudent("Jürgen", "a", seat.url, seat.token), AStudent("Zoë", "b", seat.url, "expired"),
-        AStudent("Ana", "c", "http://127.0.0.1:9", seat.token),
-    ]  # fmt: skip
-    rows = read_progress(seats, lambda student: Database(student.url, student.token))
-    assert [row.student for row in rows] == ["Jürgen", "Zoë", "Ana"]
-    read = rows[0]
-    assert time.time() - 60 < read.connected <= read.last < time.time() + 60
-    assert (read.cells, read.errors, read.error) == (1, 1, "no such column: nope")
-    assert (read.exercises, read.passed({"one"})) == ({"one": (2.0, 2.0)}, 1)
+        model.Seat("1", "Jürgen", "a", url=seat.url, token=seat.token),
+        model.Seat("2", "Zoë", "b", url=seat.url, token="expired"),
+        model.Seat("3", "Zoë", "c", "zoe@x.org", url="http://127.0.0.1:9", token=seat.token),
+    ]
+    rows = read(*seats)
+    assert [row.student for row in rows] == ["Jürgen", "Zoë (2)", "Zoë (zoe@x.org)"]
+    first = rows[0]
+    assert time.time() - 60 < first.connected <= first.last < time.time() + 60
+    assert (first.cells, first.errors, first.error) == (1, 1, "no such column: nope")
+    assert (first.exercises, first.passed({"one"})) == ({"one": (2.0, 2.0)}, 1)
     assert all(row.problem and row.connected is None for row in rows[1:])
     assert summary(rows) == "1 of 3 connected, 1 passed all 1 exercise, 1 with errors, 2 databases not readable"
-    assert table_of(rows, read.last + 150)[0][2:] == ("2 min ago", "1", "1", "1 of 1", "no such column: nope")
-    assert table_of(rows, 0)[1][0::6] == ("Zoë", rows[1].problem)
+    assert table_of(rows, first.last + 150)[0][2:] == ("2 min ago", "1", "1", "1 of 1", "no such column: nope")
+    assert table_of(rows, 0)[1][0::6] == ("Zoë (2)", rows[1].problem)
 
 
 def test_a_student_without_rows_and_one_without_the_table(seat):
-    seats = [AStudent("Ana", "a", seat.url, seat.token)]
-    row = lambda: read_progress(seats, lambda student: Database(student.url, student.token))[0]  # noqa: E731
-    assert row() == Progress("Ana", "a")
-    assert table_of([row()], 0)[0] == ("Ana", "", "", "0", "0", "", "")
+    row = read_one(seat)
+    assert row == Progress("Ana", "a")
+    assert table_of([row], 0)[0] == ("Ana", "", "", "0", "0", "", "")
     seat.teacher.execute("DROP TABLE pipemagic_progress")
-    assert row().problem == "the table pipemagic_progress was deleted"
+    assert read_one(seat).problem == "the table pipemagic_progress was deleted"
 
 
 def read_one(seat):
     """Return the progress that the teacher reads."""
-    [read] = read_progress(
-        [AStudent("Ana", "a", seat.url, seat.token)], lambda student: Database(student.url, student.token)
-    )
-    json.dumps(asdict(read), allow_nan=False)
-    return read
+    [row] = read(model.Seat("1", "Ana", "a", url=seat.url, token=seat.token))
+    json.dumps(asdict(row), allow_nan=False)
+    return row
 
 
 NONSENSE = {
@@ -307,8 +303,8 @@ NONSENSE = {
 def test_a_student_who_writes_nonsense_into_the_table(seat, values, expected):
     """Students can write to their own database."""
     seat.teacher.execute(f"INSERT INTO pipemagic_progress VALUES (1, {values})")
-    read = read_one(seat)
-    assert (read.cells, read.errors, read.error, read.exercises, read.problem) == (*expected, "")
+    row = read_one(seat)
+    assert (row.cells, row.errors, row.error, row.exercises, row.problem) == (*expected, "")
 
 
 def test_bytes_that_are_no_text_are_a_problem_of_one_student(seat):
@@ -318,8 +314,8 @@ def test_bytes_that_are_no_text_are_a_problem_of_one_student(seat):
 
 def test_a_sum_that_is_no_number(seat):
     seat.teacher.execute("INSERT INTO pipemagic_progress(id, cells) VALUES (1, 9e999), (2, -9e999)")
-    read = read_one(seat)
-    assert (read.cells, read.problem) == (0, "")
+    row = read_one(seat)
+    assert (row.cells, row.problem) == (0, "")
 
 
 def test_impossible_times_are_ignored(seat):
@@ -328,11 +324,11 @@ def test_impossible_times_are_ignored(seat):
         "INSERT INTO pipemagic_progress(id, at, cells) VALUES (1, '-4000-01-01', 1), (2, '9999-01-01', 1),"
         " (3, datetime('now', '+1 hour'), 1), (4, '2019-12-31', 1), (5, 'never', 1)"
     )
-    read = read_one(seat)
-    assert (read.connected, read.last, read.cells) == (None, None, 5)
+    row = read_one(seat)
+    assert (row.connected, row.last, row.cells) == (None, None, 5)
     seat.teacher.execute("INSERT INTO pipemagic_progress(id, at) VALUES (6, '2025-06-01'), (7, '2025-06-02T00:00:09Z')")
-    read = read_one(seat)
-    assert (read.connected, read.last) == (1748736000, 1748822409)
+    row = read_one(seat)
+    assert (row.connected, row.last) == (1748736000, 1748822409)
 
 
 def test_a_view_without_an_end_in_place_of_the_table(seat):

@@ -162,7 +162,7 @@ def _print_notes(lesson: Class, roster: Roster, *, extended: bool, new: int) -> 
     console.print_note(f"The class {lesson.name} has {plural(earlier, 'student')}. The roster adds {added}.")
     if not extended:
         console.print_note(f"The lesson still ends at {_local(lesson.expires)}. {_NEW_TOKENS}")
-    if missing := [seat.student for seat in lesson.seats if seat.key not in students]:
+    if missing := [lesson.label(seat) for seat in lesson.seats if seat.key not in students]:
         console.print_note(f"These students are in the class but not in the roster: {', '.join(missing)}.")
 
 
@@ -182,12 +182,12 @@ def reset(
     with model.locked((lesson := model.load(name)).name):
         _check_service(api, lesson)
         seats = lesson.seats if everyone else lesson.find(students)
-        whose = plural(len(seats), "student") if everyone else ", ".join(seat.student for seat in seats)
+        whose = plural(len(seats), "student") if everyone else ", ".join(map(lesson.label, seats))
         console.confirm(f"Discard everything in the databases of {whose}?", yes=yes)
         with _progress_bar() as progress:
             renewed = creation.reset(api, lesson, seats, progress, console.print_note)
     for seat in seats:
-        console.print_line(seat.student)
+        console.print_line(lesson.label(seat))
     if renewed:
         console.print_note("The databases and tokens are new because the template has virtual tables.")
         for path in _write_handouts(lesson, output):
@@ -204,7 +204,7 @@ def show_status(api: Management, name: str, as_json: bool) -> None:
     _check_service(api, lesson)
     creation.refresh(lesson, creation.existing(api))
     access = creation.Access(api, lesson, read_only=True)
-    rows = status.read_progress(lesson.seats, status.with_own_token(access))
+    rows = status.read_progress(lesson, status.with_own_token(access))
     if as_json:
         console.print_json([asdict(row) for row in rows])
         return
@@ -285,7 +285,7 @@ def _card(lesson: Class, seat: Seat) -> str:
     link = f'<p>Notebook: <a href="{escape(lesson.link)}">{escape(lesson.link)}</a></p>\n' if lesson.link else ""
     lines = f"%load_ext pipemagic\n%pipedb connect {_address_of(lesson, seat)}"
     return (
-        f"<section>\n<h2>{escape(seat.student)}</h2>\n<p>{escape(lesson.name)}, until {until}</p>\n{link}"
+        f"<section>\n<h2>{escape(lesson.label(seat))}</h2>\n<p>{escape(lesson.name)}, until {until}</p>\n{link}"
         f"<p>In a notebook:</p>\n<pre>{escape(lines)}</pre>\n"
         f"<p>Enter this token when you are asked for it:</p>\n<pre>{escape(seat.token)}</pre>\n"
         '<p class="note">The token opens your own database only. Cells, errors and points are recorded in it for the '

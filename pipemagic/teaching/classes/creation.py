@@ -133,7 +133,7 @@ def reset(
     """
     work, replaced = _Work(api, class_, notify), list[Seat]()
     refresh(class_, work.with_retries(lambda: existing(api)))
-    if missing := [seat.student for seat in seats if not seat.url]:
+    if missing := [class_.label(seat) for seat in seats if not seat.url]:
         raise SessionError(f"no database yet for {', '.join(missing)}", hint="run `pipemagic class create` first")
     try:
         work.with_retries(lambda: work.template)
@@ -420,7 +420,7 @@ class _Work:
                 work(seat)
             except PipemagicError as error:
                 text = f"{error.hint}\n{hint}".strip()
-                return error.replace(message=f"{seat.student}: {error.message}", hint=text)
+                return error.replace(message=f"{self._class.label(seat)}: {error.message}", hint=text)
             finished.append(seat)
             return None
 

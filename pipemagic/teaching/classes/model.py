@@ -12,6 +12,7 @@ import msgspec
 from pipemagic.config import config_folder, make_config_folder, private_lock, write_private
 from pipemagic.errors import NotFound, SessionError
 from pipemagic.suggestions import nearest
+from pipemagic.teaching.classes.roster import Student, labels, marks
 
 LOCK_TIMEOUT = 1.0
 """Seconds to wait for another command that changes the same class."""
@@ -67,22 +68,37 @@ class Class(msgspec.Struct):
         """Delete the file of the class."""
         _path(self.name).unlink()
 
+    @property
+    def _students(self) -> list[Student]:
+        return [Student(seat.key, seat.student, seat.email) for seat in self.seats]
+
+    def labels(self) -> dict[str, str]:
+        """Return how each student is named, by key; students of one name are told apart (see `roster.labels`)."""
+        return labels(self._students)
+
+    def label(self, seat: Seat) -> str:
+        """Return how the student of a seat is named."""
+        return self.labels()[seat.key]
+
     def find(self, students: Sequence[str]) -> list[Seat]:
-        """Return the seats of students by name, email address, id or database; raise NotFound for an unknown one."""
+        """Return the seats of students by name, label, email address, id or database; raise NotFound for another."""
         seats = {seat.key: seat for seat in map(self._seat, students)}
         return list(seats.values())
 
     def _seat(self, text: str) -> Seat:
-        folded = text.casefold().strip()
+        folded, names = text.casefold().strip(), self.labels()
         seats = [
             seat for seat in self.seats
-            if folded and folded in (seat.key, seat.student.casefold(), seat.email.casefold(), seat.database)
+            if folded and folded in (
+                seat.key, seat.student.casefold(), seat.email.casefold(), seat.database, names[seat.key].casefold()
+            )
         ]  # fmt: skip
         if len(seats) == 1:
             return seats[0]
         if seats:
-            names = " or ".join(seat.database for seat in seats)
-            raise SessionError(f"the class {self.name} has {len(seats)} students named {text}", hint=f"write {names}")
+            distinct = marks(self._students)
+            write = " or ".join(distinct[seat.key] or seat.database for seat in seats)
+            raise SessionError(f"the class {self.name} has {len(seats)} students named {text}", hint=f"write {write}")
         guess = nearest(text, [seat.student for seat in self.seats])
         hint = f"did you mean {guess}?" if guess else f"list the students with `pipemagic class status {self.name}`"
         raise NotFound(f"the class {self.name} has no student {text}", status=404, hint=hint)

@@ -8,6 +8,7 @@ import hashlib
 import io
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -183,6 +184,32 @@ def _student(number: int, cells: Sequence[str], header: Mapping[str, int], path:
 def folded(text: str) -> str:
     """Return a name, email address or id as it is compared: without regard to upper and lower case."""
     return text.casefold()
+
+
+def marks(students: Sequence[Student]) -> dict[str, str]:
+    """Return what tells each student from others of the same name, by key; '' if nobody else has the name.
+
+    This is the email address, or the id if another student of that name has the address.
+    """
+    names = Counter(folded(student.name) for student in students)
+    addresses = Counter((folded(student.name), folded(student.email)) for student in students)
+
+    def mark(student: Student) -> str:
+        name = folded(student.name)
+        if names[name] == 1 or student.key == name:
+            return ""
+        return student.email if student.email and addresses[name, folded(student.email)] == 1 else student.key
+
+    return {student.key: mark(student) for student in students}
+
+
+def labels(students: Sequence[Student]) -> dict[str, str]:
+    """Return how each student is named, by key: ``Anna Müller``, or ``Anna Müller (anna.m@example.edu)``."""
+    distinct = marks(students)
+    return {
+        student.key: f"{student.name} ({distinct[student.key]})" if distinct[student.key] else student.name
+        for student in students
+    }
 
 
 # -- names of databases

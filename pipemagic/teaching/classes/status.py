@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client.database import Database
 from pipemagic.errors import PipemagicError
-from pipemagic.teaching.classes.model import Seat
+from pipemagic.teaching.classes.model import Class, Seat
 from pipemagic.teaching.classes.progress import LONGEST_ERROR, PROGRESS_TABLE
 from pipemagic.text import format_duration, plural
 
@@ -53,7 +53,7 @@ or in the future ignored, since students can write anything into their table."""
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a student.
+    """The progress of a student; ``student`` is told apart from others of the same name.
 
     ``connected`` and ``last`` are Unix times of the server, None if nothing was recorded. ``error`` is the message of
     the last error. ``exercises`` maps each exercise that was checked to the best points and the possible ones.
@@ -71,24 +71,25 @@ class Progress:
     problem: str = ""
 
     @classmethod
-    def of_json(cls, seat: Seat, text: str) -> Progress:
+    def of_json(cls, student: str, database: str, text: str) -> Progress:
         """Return the progress that a database reports."""
         values = json.loads(text)
         best = {name: (points or 0.0, of or 0.0) for name, (points, of) in values.pop("exercises").items()}
-        return cls(seat.student, seat.database, exercises=best, **values)
+        return cls(student, database, exercises=best, **values)
 
     def passed(self, exercises: Collection[str]) -> int:
         """Return how many of the exercises have all points."""
         return sum(points >= of for name, (points, of) in self.exercises.items() if name in exercises)
 
 
-def read_progress(seats: Sequence[Seat], open_seat: Callable[[Seat], Database]) -> list[Progress]:
-    """Return the progress of each student, in the order of ``seats``; one request to each database.
+def read_progress(class_: Class, open_seat: Callable[[Seat], Database]) -> list[Progress]:
+    """Return the progress of each student, in the order of the seats; one request to each database.
 
     ``open_seat`` returns the database of a seat with a token that can read it; it is called in several threads.
     """
+    names = class_.labels()
     with ThreadPoolExecutor(WORKERS, "pipemagic: class") as pool:
-        return list(pool.map(lambda seat: _read(seat, open_seat), seats))
+        return list(pool.map(lambda seat: _read(names[seat.key], seat, open_seat), class_.seats))
 
 
 def with_own_token(access: Access) -> Callable[[Seat], Database]:
@@ -102,19 +103,19 @@ def with_own_token(access: Access) -> Callable[[Seat], Database]:
     return open_seat
 
 
-def _read(seat: Seat, open_seat: Callable[[Seat], Database]) -> Progress:
+def _read(student: str, seat: Seat, open_seat: Callable[[Seat], Database]) -> Progress:
     if not seat.url:
-        return Progress(seat.student, seat.database, problem="not created yet")
+        return Progress(student, seat.database, problem="not created yet")
     try:
         with open_seat(seat) as opened, opened.sibling(timeout=TIMEOUT) as database:
             [(text,)] = database.execute(_QUERY).rows
     except PipemagicError as failure:
         gone = f"no such table: {PROGRESS_TABLE}" in failure.message
         problem = f"the table {PROGRESS_TABLE} was deleted" if gone else failure.message.partition("\n")[0]
-        return Progress(seat.student, seat.database, problem=problem)
+        return Progress(student, seat.database, problem=problem)
     if text is None:
-        return Progress(seat.student, seat.database, problem=f"{PROGRESS_TABLE} is not a table")
-    return Progress.of_json(seat, str(text))
+        return Progress(student, seat.database, problem=f"{PROGRESS_TABLE} is not a table")
+    return Progress.of_json(student, seat.database, str(text))
 
 
 def exercises_of(rows: Sequence[Progress]) -> Collection[str]:

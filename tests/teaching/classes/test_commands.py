@@ -160,15 +160,29 @@ def test_the_students_of_a_reset(run):
     assert run("reset", "--all", "-y")[0] == 0
 
 
-def test_two_students_of_one_name_are_named_by_their_databases(run, tmp_path):
-    (tmp_path / "SQL 101.csv").write_text("name,id\nAnna,1\nAnna,2\n")
+def test_students_of_one_name_are_told_apart(run, tmp_path):
+    students = "Anna,7,a@x.org\nAnna,8,both@x.org\nANNA,9,both@x.org\nBo,10,\n"
+    (tmp_path / "SQL 101.csv").write_text(f"name,id,email\n{students}")
     run(*CREATE)
+    names = ["Anna (a@x.org)", "Anna (8)", "ANNA (9)", "Bo"]
+    assert list(model.load().labels().values()) == names
+    page = (tmp_path / "sql-101-handouts.html").read_text("utf-8")
+    assert re.findall("<h2>(.*)</h2>", page) == names
     code, _, err = run("reset", "Anna", "-y")
     assert code == 1
-    first, second = (seat.database for seat in model.load().seats)
-    assert "the class sql-101 has 2 students named Anna" in err
-    assert f"write {first} or {second}" in err
-    assert run("reset", second, "-y")[:2] == (0, "Anna\n")
+    assert "the class sql-101 has 3 students named Anna" in err
+    assert "write a@x.org or 8 or 9" in err
+    assert "in the databases of Anna (8)?" in run("reset", "8")[2]
+    assert run("reset", "a@x.org", "anna (8)", "9", "-y")[:2] == (0, "Anna (a@x.org)\nAnna (8)\nANNA (9)\n")
+
+
+def test_a_student_of_an_earlier_roster_without_ids_is_told_apart_by_the_database(run, tmp_path):
+    (tmp_path / "SQL 101.csv").write_text("name\nAnna\nBo\n")
+    run(*CREATE)
+    (tmp_path / "SQL 101.csv").write_text("name,id\nAnna,1\nAnna,2\nBo,3\n")
+    run(*CREATE)
+    assert list(model.load().labels().values()) == ["Anna", "Bo", "Anna (1)", "Anna (2)"]
+    assert "write sql-101-anna or 1 or 2" in run("reset", "Anna", "-y")[2]
 
 
 def test_close_needs_the_name(run, embedded):
