@@ -11,6 +11,6 @@ __all__ = ["Check", "Exercise", "points", "results"]
 
 
 def points(name: str) -> float:
-    """Return the points of the last answer to an exercise in this process; 0 without one."""
+    """Return the points of the best answer to an exercise in this process; 0 without one."""
     check = results.get(name)
     return check.points if check else 0

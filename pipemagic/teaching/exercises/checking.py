@@ -33,7 +33,7 @@ class Check:
 
     ``score`` is from 0 to 1. ``answer`` is its last result or frame, ``difference`` the first differing rows.
     ``failures`` counts the failed checks of the exercise so far, this one included. ``cell`` and ``connection`` are the
-    answer and where it was run.
+    answer and where it was run. ``attempts`` are those with points so far, the best first, if this is the best.
     """
 
     exercise: Exercise
@@ -44,6 +44,7 @@ class Check:
     failures: int = 0
     cell: Cell | None = None
     connection: Connection | None = None
+    attempts: tuple[Check, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -63,15 +64,34 @@ class Check:
 
 
 results: dict[str, Check] = {}
-"""The last check of each exercise in this process, by name; graders read it."""
+"""The best check of each exercise in this process, by name, of equal ones the last; graders read it."""
 
 
 def record(check: Check) -> Check:
-    """Store the result of a check, with the number of failures, and return it."""
+    """Add a check to the results; return it with the number of failures. Those of a changed exercise start again."""
     before = results.get(check.exercise.name)
+    if before and before.exercise != check.exercise:
+        before = None
     failures = (before.failures if before else 0) + (not check.passed and bool(check.messages))
-    results[check.exercise.name] = check = replace(check, failures=failures)
+    check = replace(check, failures=failures)
+    attempts = before.attempts if before else ()
+    if check.points:
+        mine = replace(check, answer=None, difference=None)  # frames may be large
+        others = [other for other in attempts if _sent(other) != _sent(mine)]
+        attempts = tuple(sorted([mine, *others], key=_worth, reverse=True))
+    best = check if before is None or _worth(check) >= _worth(before) else before
+    results[check.exercise.name] = replace(best, failures=failures, attempts=attempts)
     return check
+
+
+def _sent(check: Check) -> tuple[object, ...]:
+    """Return what an attempt sent; the state of the database and frames have none."""
+    return (check.cell.text, check.cell.stmts) if check.cell else ()
+
+
+def _worth(check: Check) -> tuple[float, bool]:
+    """Return what the best of several attempts is chosen by; a wrong answer is better than none."""
+    return check.score, bool(check.messages)
 
 
 # -- answers
@@ -131,14 +151,13 @@ def check_frame(exercise: Exercise, frame: object) -> Check:
     return replace(_compared(exercise, [frame], ""), answer=frame)
 
 
-def hidden_score(name: str, *, reference: str, data: str) -> float | None:
-    """Return the score of the last answer to an exercise on other data, from 0 to 1; None without an answer in SQL.
+def hidden_score(check: Check, *, reference: str, data: str) -> float | None:
+    """Return the score of an answer on other data, from 0 to 1; None without an answer in SQL.
 
     ``data`` are statements that change the data. They, the answer and the reference run in transactions that are rolled
     back.
     """
-    check = results.get(name)
-    if check is None or check.connection is None or check.cell is None:
+    if check.connection is None or check.cell is None:
         return None
     exercise = check.exercise
     expected, _ = results_of(check.connection, data, parse_cell(reference), exercise.probes)

@@ -54,34 +54,49 @@ class Grade(msgspec.Struct, frozen=True):
 
 
 def verified_points(name: str, file: str, *, reference: str = "", data: str = "") -> float:
-    """Return the points of the last answer to an exercise; raise SessionError if they do not count.
+    """Return the points of the best answer to an exercise; raise SessionError if none count.
 
-    The answer must have been checked with the teacher's file, which has the fingerprint ``file``. If ``data`` are
-    statements that make the hidden data, the answer must not have a lower score on these.
+    The answers must have been checked with the teacher's file, which has the fingerprint ``file``. If ``data`` are
+    statements that make the hidden data, an answer counts with its lower score: right answers that are wrong there do
+    not count.
     """
-    check = results.get(name)
-    if check is None:
+    return _verified(name, file, reference, data)[0]
+
+
+def _verified(name: str, file: str, reference: str, data: str) -> tuple[float, Check, str]:
+    """Return the points, the answer that has them, and a note on its points on the hidden data."""
+    best = results.get(name)
+    if best is None:
         raise SessionError(NOT_CHECKED)
-    if fingerprint(check.exercise) != file:
+    if fingerprint(best.exercise) != file:
         raise SessionError("checked with a file that differs from the teacher's")
-    if not _runs_on_hidden(check, data):
-        return check.points
-    score = hidden_score(name, reference=reference, data=data) or 0
-    if check.passed and score < 1:
-        raise SessionError("correct on the visible data, wrong on the hidden data", code=HIDDEN)
-    return min(check.points, replace(check, score=score).points)
-
-
-def _runs_on_hidden(check: Check, data: str) -> bool:
-    return bool(data and check.cell and check.points)
+    found: tuple[float, Check, str] | None = None
+    wrong = ""
+    for check in best.attempts:
+        if found and found[0] >= check.points:  # no later one can have more
+            break
+        points, note = check.points, ""
+        if data and check.cell:
+            score = hidden_score(check, reference=reference, data=data) or 0
+            if check.passed and score < 1:
+                wrong = "correct on the visible data, wrong on the hidden data"
+                continue
+            points = min(points, replace(check, score=score).points)
+            note = f"{points:g} of {check.exercise.points:g} on the hidden data" if points < check.points else ""
+        if not found or points > found[0]:
+            found = points, check, note
+    if not found and wrong:
+        raise SessionError(wrong, code=HIDDEN)
+    return found or (0, best, "")
 
 
 def report(path: str, name: str, of: float, file: str, reference: str, data: str) -> None:
-    """Write the grade of the last answer to an exercise to a file."""
+    """Write the grade of the best answer to an exercise to a file."""
     try:
-        points, check = verified_points(name, file, reference=reference, data=data), results[name]
+        points, check, note = _verified(name, file, reference, data)
         lines = [line.partition("\n")[0] for line in check.messages] or ["no answer"] * (not check.passed)
-        grade = Grade("", name, points, of, True if _runs_on_hidden(check, data) else None, "; ".join(lines))
+        hidden = True if data and check.cell and check.points else None
+        grade = Grade("", name, points, of, hidden, "; ".join([*lines, note] if note else lines))
     except PipemagicError as error:  # of the answer or of the reference
         grade = Grade("", name, 0, of, False if error.code == HIDDEN else None, error.message)
     Path(path).write_bytes(msgspec.json.encode(grade))

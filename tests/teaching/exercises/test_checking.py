@@ -229,6 +229,32 @@ def test_an_empty_answer_costs_no_hint(session, tmp_path):
     assert record(check_cell(exercise, EMPTY, session.connection())).failures == 3
 
 
+def test_the_best_attempt_counts_and_feedback_is_on_the_last(session, tmp_path):
+    exercise = make(session, tmp_path, f"-- points: 2\n{BY_SPECIES}")
+    assert answer(session, exercise, BY_SPECIES).points == 2
+    worse = answer(session, exercise, "SELECT species, 1 AS n FROM penguins GROUP BY 1")
+    assert 0 < worse.points < 2
+    assert record(check_cell(exercise, EMPTY, session.connection())).messages == ()
+    assert (points("one"), results["one"].passed, results["one"].failures) == (2, True, 1)
+    assert [attempt.points for attempt in results["one"].attempts] == [2, worse.points]
+
+
+def test_the_last_of_equal_attempts_and_an_answer_before_none(session, tmp_path):
+    exercise = make(session, tmp_path, BY_SPECIES)
+    answer(session, exercise, "SELECT nope")
+    answer(session, exercise, "SELECT never")
+    record(check_cell(exercise, EMPTY, session.connection()))
+    assert results["one"].messages[0].startswith("no such column: never")
+
+
+def test_attempts_of_a_changed_exercise_do_not_count(session, tmp_path):
+    exercise = make(session, tmp_path, f"-- hint: count\n{BY_SPECIES}")
+    answer(session, exercise, BY_SPECIES)
+    changed = make(session, tmp_path, "-- hint: count\nSELECT count(*) AS n FROM penguins")
+    assert answer(session, changed, BY_SPECIES).hints == ("count",)
+    assert points("one") < 1
+
+
 def test_constructs(session, tmp_path):
     exercise = make(session, tmp_path, f"-- points: 2\n-- requires: GROUP BY\n-- forbids: subquery\n{BY_SPECIES}")
     window = answer(
@@ -261,14 +287,16 @@ def test_pass_or_fail_stores_a_salted_digest(session, tmp_path, text):
 def test_hidden_data_reveal_a_hard_coded_answer(any_session, tmp_path):
     data = "DELETE FROM penguins WHERE id = 1; INSERT INTO penguins VALUES (9, 'Emperor', NULL, 30000)"
     exercise, before = make(any_session, tmp_path, f"-- hidden: {data}\n{BY_SPECIES}"), state(any_session)
-    assert hidden_score("one", reference=BY_SPECIES, data=data) is None  # no answer yet
+    none = check_cell(exercise, EMPTY, any_session.connection())
+    assert hidden_score(none, reference=BY_SPECIES, data=data) is None
     hard_coded = "SELECT column1 AS species, column2 AS n FROM (VALUES ('Adelie', 3), ('Gentoo', 2), ('Chinstrap', 1))"
-    assert answer(any_session, exercise, hard_coded).passed
-    assert hidden_score("one", reference=BY_SPECIES, data=data) < 1
-    answer(any_session, exercise, "SELECT species, sum(1) AS n FROM penguins GROUP BY 1")
-    assert hidden_score("one", reference=BY_SPECIES, data=data) == 1
-    answer(any_session, exercise, "SELECT nope")
-    assert hidden_score("one", reference=BY_SPECIES, data=data) < 1
+    found = answer(any_session, exercise, hard_coded)
+    assert found.passed
+    assert hidden_score(found, reference=BY_SPECIES, data=data) < 1
+    found = answer(any_session, exercise, "SELECT species, sum(1) AS n FROM penguins GROUP BY 1")
+    assert hidden_score(found, reference=BY_SPECIES, data=data) == 1
+    found = answer(any_session, exercise, "SELECT nope")
+    assert hidden_score(found, reference=BY_SPECIES, data=data) < 1
     assert state(any_session) == before
 
 
@@ -292,8 +320,8 @@ def test_a_reference_that_fails_or_changes_nothing(session, tmp_path):
 def test_neither_the_reference_nor_the_probes_are_in_the_wire_view(session, tmp_path):
     session.wire.begin()
     exercise = make(session, tmp_path, "-- hidden: DELETE FROM islands\nUPDATE islands SET area = 7")
-    answer(session, exercise, "UPDATE islands SET area = 7")
-    hidden_score("one", reference="UPDATE islands SET area = 7", data="DELETE FROM islands WHERE area = 1")
+    found = answer(session, exercise, "UPDATE islands SET area = 7")
+    hidden_score(found, reference="UPDATE islands SET area = 7", data="DELETE FROM islands WHERE area = 1")
     assert "area = 7" not in str(session.wire.last)
 
 
@@ -336,13 +364,13 @@ def test_the_columns_that_order_the_rows(query, expected):
     assert order_columns(query, ["a", "b"]) == expected
 
 
-def test_points_of_the_last_answers(session, tmp_path):
+def test_points_of_the_best_answers(session, tmp_path):
     exercise = make(session, tmp_path, f"-- points: 3\n{BY_SPECIES}")
     assert points("one") == 0
+    answer(session, exercise, "SELECT species FROM penguins")
+    assert 0 < points("one") == results["one"].points < 3
     answer(session, exercise, BY_SPECIES)
     assert points("one") == 3
-    answer(session, exercise, "SELECT species FROM penguins")
-    assert points("one") == results["one"].points < 3
 
 
 def test_a_wrong_answer_never_gets_all_points(session, tmp_path):

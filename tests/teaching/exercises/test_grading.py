@@ -112,6 +112,41 @@ def test_points_are_at_most_those_on_the_hidden_data(session, tmp_path, answer, 
     assert 0 <= found <= check.points
 
 
+RIGHT = "SELECT species, count(*) AS n FROM penguins GROUP BY 1"
+PARTLY = "SELECT species, count(*) AS n FROM penguins WHERE species <> 'Chinstrap' GROUP BY 1"
+HARD_CODED = "SELECT column1 AS species, column2 AS n FROM (VALUES ('Adelie', 3), ('Gentoo', 2), ('Chinstrap', 1))"
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        ([RIGHT, PARTLY, "SELECT nope"], 2),
+        ([RIGHT, HARD_CODED], 2),
+        ([HARD_CODED, PARTLY, HARD_CODED], 1.33),
+        ([PARTLY, HARD_CODED], 1.33),
+    ],
+)
+def test_the_best_attempt_counts_of_those_that_the_hidden_check_accepts(session, tmp_path, answers, found):
+    data = "DELETE FROM penguins WHERE id = 1"
+    author(parse_cell("species", f"-- points: 2\n-- hidden: {data}\n{RIGHT}"), session.connection(), tmp_path).save(
+        tmp_path
+    )
+    exercise = load("species", tmp_path)
+    for text in answers:
+        record(check_cell(exercise, session.read(text), session.connection()))
+    assert verified_points("species", fingerprint(exercise), reference=RIGHT, data=data) == pytest.approx(found, 0.2)
+
+
+def test_hard_coded_attempts_only_have_no_points(session, tmp_path):
+    data = "DELETE FROM penguins WHERE id = 1"
+    author(parse_cell("species", f"-- hidden: {data}\n{RIGHT}"), session.connection(), tmp_path).save(tmp_path)
+    exercise = load("species", tmp_path)
+    for text in (HARD_CODED, "SELECT nope"):
+        record(check_cell(exercise, session.read(text), session.connection()))
+    with pytest.raises(SessionError, match="correct on the visible data, wrong on the hidden data"):
+        verified_points("species", fingerprint(exercise), reference=RIGHT, data=data)
+
+
 def test_partial_credit_and_errors_with_their_messages(solve, graded):
     grades = graded(solve("partly", ANSWERS["partly"] | {"species": "SELECT x FROM bird"}))
     assert points(grades) == {"heavy": 3.2, "species": 0, "egg": 0, "ringed": 0}
