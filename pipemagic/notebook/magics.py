@@ -273,14 +273,29 @@ class PipeMagics(Magics):
             raise
         grid = self._grid(cell, options, result, variables) if options.grid and result.last is not None else None
         seconds = perf_counter() - started
-        if settings.notes and not results.quiet and FOUND_IN.search(cell.text):
-            self._note(cell, options.on, result.outcomes, variables)
+        notes = settings.notes and not results.quiet
+        self._notes += self._notes_on(cell, options.on, result.outcomes, variables) if notes else []
         for line in () if results.quiet else reserved:
             say(line)
         value = results.deliver(result, seconds, grid)
-        if result.repeated and settings.notes and not results.quiet:
-            self._note_repeated_names(result, results, options.on)
+        self._notes += self._notes_on_names(result, results, options.on) if notes else []
         return value
+
+    def read(self, text: str, variables: Mapping[str, Any]) -> Cell:
+        """Return the SQL of a cell without options, with the values of its parameters; it reads no frames."""
+        return replace(self._read(sql_options.SqlOptions(), text, variables).cell, frames=(), frame_policy=None)
+
+    def notes_on(
+        self, cell: Cell, on: str | None, outcomes: Sequence[Outcome], variables: Mapping[str, object]
+    ) -> list[str]:
+        """Return the notes that %%sql shows below a cell whose last statement with columns returns its value."""
+        from pipemagic.session import CellResult
+
+        if not self.settings.notes:
+            return []
+        results = Results(sql_options.SqlOptions(), self.settings, self.shell.user_ns, self.frame_display)
+        notes = self._notes_on(cell, on, outcomes, variables)
+        return notes + self._notes_on_names(CellResult(tuple(outcomes)), results, on)
 
     def _grid(
         self, cell: Cell, options: SqlOptions, result: CellResult, variables: Mapping[str, Any]
@@ -335,23 +350,25 @@ class PipeMagics(Magics):
             for grid in self._grids.pop(cell_id)[1]:
                 grid.close()
 
-    def _note(self, cell: Cell, on: str | None, outcomes: Sequence[Outcome], variables: Mapping[str, object]) -> None:
-        """Collect notes on the SQL of a cell, which are shown below it."""
+    def _notes_on(
+        self, cell: Cell, on: str | None, outcomes: Sequence[Outcome], variables: Mapping[str, object]
+    ) -> list[str]:
+        """Return the notes on the SQL of a cell."""
+        if not FOUND_IN.search(cell.text):
+            return []
         try:
-            schema = self.session.connection(on).schema
-            lines = notes_on(cell, schema, variables, outcomes)
-            self._notes += [line for line in lines if line not in self._notes]
+            return list(notes_on(cell, self.session.connection(on).schema, variables, outcomes))
         except Exception:  # noqa: BLE001 - the statements have run: their result matters more
             _log.exception("notes on a cell failed")
+            return []
 
-    def _note_repeated_names(self, result: CellResult, results: Results, on: str | None) -> None:
-        """Collect notes on results with several columns of one name."""
+    def _notes_on_names(self, result: CellResult, results: Results, on: str | None) -> list[str]:
+        """Return the notes on results with several columns of one name."""
         try:
-            lines = list(notes_on_names(result, results, self.session.connection(on).schema))
-        except Exception:  # noqa: BLE001 - as in _note
+            return list(notes_on_names(result, results, self.session.connection(on).schema)) if result.repeated else []
+        except Exception:  # noqa: BLE001 - as in _notes_on
             _log.exception("notes on a result failed")
-        else:
-            self._notes += [line for line in lines if line not in self._notes]
+            return []
 
     def _explain(self, cell: Cell, options: SqlOptions, _: Mapping[str, object]) -> Any:
         """Return the query plans, or the descriptions of the statements; with ``--out`` store them in a variable."""
@@ -381,7 +398,7 @@ class PipeMagics(Magics):
         self.frame_display.clear()
         notes, self._notes = self._notes, []
         if notes:
-            show(Notes(tuple(notes)))
+            show(Notes(tuple(dict.fromkeys(notes))))
         wire = self.session.wire
         if wire.end() and wire.on:
             show(wire.last)

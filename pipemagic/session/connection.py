@@ -271,9 +271,21 @@ class Connection:
     def _failure(
         self, error: StatementError, cell: Cell, run: Run, before: TransactionContent, options: RunOptions
     ) -> messages.FailedStatement:
-        """Return what is known about a statement that failed, with its cause."""
+        """Return what is known about a statement of a cell that failed."""
         if may_have_written(cell, run):
             self._transaction.ran_without_result()
+        says_open = self._transaction.open and options.says_open and not options.close
+        count = self._transaction.count if says_open else None
+        return self.failure(error, cell, len(run.results), before, open_after=count, atomic=options.atomic)
+
+    def failure(
+        self, error: StatementError, cell: Cell, ran: int, before: TransactionContent, *,
+        open_after: int | None = None, atomic: bool = False,
+    ) -> messages.FailedStatement:  # fmt: skip
+        """Return what is known about a statement that failed after ``ran`` statements, with its cause.
+
+        ``open_after`` is the number of statements in the transaction that is still open, None if none is.
+        """
         schema = self.schema
         if 0 <= error.index < len(cell.stmts):
             from pipemagic.session.causes import with_cause  # imported here, since few cells need it
@@ -283,11 +295,9 @@ class Connection:
             if cell.scopes and (scope := cell.scopes[error.index]) is not None:
                 schema = schema.with_tables(scope.tables.values())
         others = {name: other for name, other in self.others().items() if other is not self}
-        says_open = self._transaction.open and options.says_open and not options.close
         return messages.FailedStatement(
-            cell, with_last_end(error, self._last_end, self.loss, others), len(run.results), before, schema,
-            {name: other.schema for name, other in others.items()},
-            self._transaction.count if says_open else None, atomic=options.atomic,
+            cell, with_last_end(error, self._last_end, self.loss, others), ran, before, schema,
+            {name: other.schema for name, other in others.items()}, open_after, atomic=atomic,
         )  # fmt: skip
 
     @property

@@ -16,6 +16,7 @@ from pipemagic import sql
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.display import KEPT, say, show
+from pipemagic.notebook.load_source import add_load_hint
 from pipemagic.notebook.magics import short_traceback, visible_variables
 from pipemagic.notebook.plugin_magics import PluginMagics
 from pipemagic.notebook.settings import Unicode
@@ -69,7 +70,7 @@ class Feedback:
         lines = [self.head, *(f"- {line.replace(chr(10), chr(10) + '  ')}" for line in self.check.messages)]
         if self.check.difference is not None:
             lines += ["The first rows that differ:", self.check.difference.map(_sql).to_string(index=False)]
-        return escape_controls("\n".join([*lines, *self.hints]), keep=KEPT)
+        return escape_controls("\n".join([*lines, *self.check.notes, *self.hints]), keep=KEPT)
 
     def _repr_html_(self) -> str:
         colour = "#2e7d32" if self.check.passed else "#b26a00" if self.check.messages else FAINT
@@ -79,6 +80,7 @@ class Feedback:
         if self.check.difference is not None:
             table = self.check.difference.map(lambda value: _html(_sql(value))).rename(columns=_html)
             parts.append(f"The first rows that differ:{table.to_html(index=False, escape=False, border=0)}")
+        parts += [f"<div style='color: {FAINT}'>{_html(note)}</div>" for note in self.check.notes]
         parts += [f"<div>{_html(hint)}</div>" for hint in self.hints]
         style = f"border-left: 4px solid {colour}; padding: 2px 10px"
         return literal_html(f'<div class="pipemagic-check" style="{style}">{"".join(parts)}</div>')
@@ -171,23 +173,31 @@ class ExerciseMagics(PluginMagics):
             elif cell is None:
                 outcome = checking.check_state(chosen, self.pipe.session.connection(on))
             else:
-                outcome = self._check_sql(chosen, cell, on)
+                outcome = self._check_sql(chosen, cell, on, variables)
         outcome = checking.record(outcome)
         if recorder is not None and (outcome.passed or outcome.messages):
             recorder.add_check(chosen.name, outcome.points, chosen.points)
         show(Feedback(outcome))
         return self._answer(outcome) if cell is not None else None
 
-    def _check_sql(self, exercise: Exercise, cell: str, on: str | None) -> Check:
+    def _check_sql(self, exercise: Exercise, text: str, on: str | None, variables: Mapping[str, Any]) -> Check:
+        """Check SQL with the errors, hints and notes of %%sql."""
         from pipemagic.teaching.exercises.checking import Check, check_cell
         from pipemagic.teaching.exercises.running import EMPTY
 
         connection = self.pipe.session.connection(on)
         try:
-            answer = self.pipe.session.read(cell, self.pipe.user_ns) if sql.split(cell) else EMPTY
+            cell = self.pipe.read(f"\n{text}", variables) if sql.split(text) else EMPTY  # lines count as in the cell
         except PipemagicError as error:  # such as a parameter without a value
-            return Check(exercise, 0, (str(error),))
-        return check_cell(exercise, answer, connection)
+            hint = error.hint.replace(", or add the key to --params", "")  # %%check has no such option
+            return Check(exercise, 0, (str(error.replace(hint=hint)),))
+        return check_cell(
+            exercise,
+            cell,
+            connection,
+            lambda ran: self.pipe.notes_on(cell, on, ran.outcomes, variables),
+            lambda error: add_load_hint(error, variables, on),
+        )
 
     def _answer(self, outcome: Check) -> DataFrame | None:
         """Return the frame of an answer, the value of its cell."""

@@ -65,7 +65,7 @@ def test_an_exercise_from_definition_to_the_right_answer(birds, tmp_path):
     assert feedback(failed) == [
         "kinds: 0 of 2 points",
         "- no such table: bird",
-        "  line 2:",
+        "  line 3:",
         "    FROM bird GROUP BY 1",
         "         ^",
         "  Hint: did you mean birds?",
@@ -87,7 +87,43 @@ def test_parameters_are_variables_of_the_notebook(birds):
     )
     unknown = feedback(birds("%%check heavy\nSELECT name FROM birds WHERE mass > :most"))
     assert unknown[0] == "heavy: 0 of 1 point"
-    assert ":most" in unknown[1]
+    assert unknown[1:] == [
+        "- line 2: :most has no value: name 'most' is not defined",
+        "  Hint: assign it first: most = ...",
+    ]
+
+
+def test_an_answer_has_the_notes_of_sql(birds):
+    birds("%%exercise owls\nSELECT name FROM birds WHERE kind = 'owl'")
+    note = "Note: \"owl\" is not a column; SQLite reads it as the string 'owl': use single quotes."
+    passed = birds('%%check owls\nSELECT name FROM birds WHERE kind = "owl"')
+    assert feedback(passed) == ["owls: passed, 1 of 1 point", note]
+    assert "SQLite reads it as the string &#x27;owl&#x27;" in shown(passed)[1]
+    birds("%config PipeMagic.notes = False")
+    assert feedback(birds('%%check owls\nSELECT name FROM birds WHERE kind = "owl"')) == ["owls: passed, 1 of 1 point"]
+
+
+def test_an_answer_cannot_read_a_frame_an_open_transaction_or_a_temporary_table(birds):
+    birds("%%exercise owls\nSELECT name FROM birds WHERE kind = 'owl'")
+    birds.names["frame"] = pd.DataFrame({"name": ["Ada"]})
+    assert feedback(birds("%%check owls\nSELECT name FROM frame"))[-2:] == [
+        "  Hint: frame is a DataFrame in the notebook; load it:",
+        "  %pipedb load frame --table frame",
+    ]
+    birds("%sql CREATE TEMP TABLE owls (name)")
+    unseen = "The answer does not see your temporary tables: owls."
+    assert feedback(birds("%%check owls\nSELECT name FROM owls"))[-1] == unseen
+    birds("%%sql\nBEGIN; INSERT INTO birds VALUES ('Dot', 'owl', 2)")
+    unseen = "The answer does not see the changes of your open transaction: run COMMIT or ROLLBACK first."
+    assert feedback(birds("%%check owls\nSELECT name FROM birds"))[-1] == unseen
+    assert len(feedback(birds("%%check owls\nSELECT name FROM birds WHERE kind = 'owl'"))) == 1
+    birds("%sql ROLLBACK")
+
+
+def test_an_answer_in_a_variable(birds):
+    birds("%%exercise owls\nSELECT name FROM birds WHERE kind = 'owl'")
+    birds.names["query"] = "SELECT name FROM birds WHERE kind = 'owl'"
+    assert feedback(birds("%%check owls\n{query}")) == ["owls: passed, 1 of 1 point"]
 
 
 def test_a_day_in_a_variable(birds):

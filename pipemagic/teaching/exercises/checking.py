@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipemagic.errors import SessionError, StatementError, TransactionLost
+from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
 from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.teaching.exercises.comparison import Comparison, Rules, compare
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pipemagic.client.result import Result
     from pipemagic.session.connection import Connection
+    from pipemagic.teaching.exercises.running import Ran
 
 DEFAULTS = Rules()
 
@@ -34,6 +35,7 @@ class Check:
     ``score`` is from 0 to 1. ``answer`` is its last result or frame, ``difference`` the first differing rows.
     ``failures`` counts the failed checks of the exercise so far, this one included. ``cell`` and ``connection`` are the
     answer and where it was run. ``attempts`` are those with points so far, the best first, if this is the best.
+    ``notes`` are those of %%sql on the answer.
     """
 
     exercise: Exercise
@@ -45,6 +47,7 @@ class Check:
     cell: Cell | None = None
     connection: Connection | None = None
     attempts: tuple[Check, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -97,23 +100,43 @@ def _worth(check: Check) -> tuple[float, bool]:
 # -- answers
 
 
-def check_cell(exercise: Exercise, cell: Cell, connection: Connection) -> Check:
-    """Check SQL: run it in a transaction that is rolled back, and compare its result or the state after it."""
+def check_cell(
+    exercise: Exercise,
+    cell: Cell,
+    connection: Connection,
+    notes_on: Callable[[Ran], Sequence[str]] = lambda _: (),
+    explained: Callable[[PipemagicError], PipemagicError] = lambda error: error,
+) -> Check:
+    """Check SQL: run it in a transaction that is rolled back, and compare its result or the state after it.
+
+    ``notes_on`` returns the notes on an answer that ran, ``explained`` an error with more hints.
+    """
     if not cell.statements:
         return Check(exercise, 0)
     problem = _problem(exercise, cell, connection)
     if problem:
         return Check(exercise, 0, (problem,), cell=cell, connection=connection)
     try:
-        actual, result = results_of(connection, "", cell, exercise.probes)
+        actual, ran = results_of(connection, "", cell, exercise.probes)
     except StatementError as error:
-        return Check(exercise, 0, (str(error),), cell=cell, connection=connection)
+        lines = (str(explained(error)),)
+        return Check(exercise, 0, lines, cell=cell, connection=connection, notes=_unseen(connection))
     except TransactionLost:
         return Check(exercise, 0, ("the answer took longer than the server allows",), cell=cell, connection=connection)
     check = _compared(exercise, actual, cell.text)
     if broken := _broken(exercise, cell):
         check = replace(check, score=check.score * WITHOUT_CONSTRUCT, messages=(*broken, *check.messages))
-    return replace(check, answer=result, cell=cell, connection=connection)
+    notes = (*notes_on(ran), *(() if check.passed else _unseen(connection)))
+    return replace(check, answer=ran.result, cell=cell, connection=connection, notes=notes)
+
+
+def _unseen(connection: Connection) -> tuple[str, ...]:
+    """Return a note on what cells of %%sql see and an answer, which has its own stream, does not."""
+    if connection.transaction is Tx.OPEN:
+        return ("The answer does not see the changes of your open transaction: run COMMIT or ROLLBACK first.",)
+    if connection.sees_more:
+        return (f"The answer does not see your temporary tables: {connection.temporary_tables}.",)
+    return ()
 
 
 def _broken(exercise: Exercise, cell: Cell) -> list[str]:

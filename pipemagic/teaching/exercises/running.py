@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipemagic import sql
 from pipemagic.client.result import Result
 from pipemagic.client.stream import Run
 from pipemagic.client.transaction import TransactionContent
-from pipemagic.errors import StatementError
 from pipemagic.hrana.messages import Stmt
 from pipemagic.session import messages
 from pipemagic.session.cell import Cell
 from pipemagic.session.date_parameters import with_dates
+from pipemagic.session.results import Outcome, outcomes
 from pipemagic.teaching.exercises.exercise import Probe, frame_of
 
 if TYPE_CHECKING:
@@ -30,28 +31,44 @@ EMPTY = Cell("", (), ())
 NO_ROWS = "no statement returns rows: the answer must end with a SELECT"
 
 
+@dataclass(frozen=True)
+class Ran:
+    """A cell that has run: the outcome of each of its statements."""
+
+    outcomes: Sequence[Outcome] = ()
+
+    @property
+    def result(self) -> Result | None:
+        """The result of the last statement with columns."""
+        return next((Result(outcome.result) for outcome in reversed(self.outcomes) if outcome.has_columns), None)
+
+
 def results_of(
     connection: Connection, data: str, cell: Cell, probes: Sequence[Probe]
-) -> tuple[list[DataFrame | str], Result | None]:
+) -> tuple[list[DataFrame | str], Ran]:
     """Run the statements ``data`` and a cell in a transaction that is rolled back; return the results of the probes.
 
-    The second value is the result of the cell's last statement with columns. Raise StatementError for a statement that
-    fails; a query of a probe that fails has its message in the place of the result.
+    Raise StatementError for a statement that fails, as a cell of %%sql does; a query of a probe that fails has its
+    message in the place of the result.
     """
 
-    def run_and_probe(database: Database) -> tuple[Run, list[DataFrame | str | None]]:
+    def run_and_probe(database: Database) -> tuple[Cell, Run, list[DataFrame | str | None]]:
         with _rolled_back(database) as stream:
             _run_all(stream, [statement.text for statement in sql.split(data)])
-            done = stream.run(with_dates(cell, stream.send).stmts)
-            return done, [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
+            sent = with_dates(cell, stream.send)
+            done = stream.run(sent.stmts)
+            found = [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
+            return sent, done, found
 
-    done, results = connection.with_database(run_and_probe)
+    sent, done, results = connection.with_database(run_and_probe)
     if done.error is not None:
-        raise _located(done.error, cell, len(done.results), connection)
-    with_columns = [result for result in map(Result, done.results) if result.columns]
-    own = with_columns[-1] if with_columns else None
+        several = len(cell.statements) > 1
+        failure = connection.failure(done.error, sent, len(done.results), TransactionContent(), atomic=several)
+        raise messages.statement_error(failure, [])
+    ran = Ran(outcomes(cell, done.results))
+    own = ran.result
     rows = frame_of(own.columns, own.rows) if own else NO_ROWS
-    return [rows if result is None else result for result in results], own
+    return [rows if result is None else result for result in results], ran
 
 
 def _probe(stream: ClientStream, query: str) -> DataFrame | str:
@@ -68,13 +85,6 @@ def _run_all(stream: ClientStream, statements: Sequence[str]) -> None:
     done = stream.run([Stmt(text) for text in statements])
     if done.error is not None:
         raise done.error
-
-
-def _located(error: StatementError, cell: Cell, ran: int, connection: Connection) -> StatementError:
-    """Return the error of a statement with its position and hints, as for a cell of %%sql."""
-    several = len(cell.statements) > 1
-    failure = messages.FailedStatement(cell, error, ran, TransactionContent(), connection.schema, {}, atomic=several)
-    return messages.statement_error(failure, [])
 
 
 @contextmanager

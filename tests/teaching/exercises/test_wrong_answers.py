@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from pipemagic.notebook.notes import notes_on
 from pipemagic.sql import split
 from pipemagic.teaching.exercises.authoring import author
 from pipemagic.teaching.exercises.checking import Check, check_cell, record
@@ -66,7 +67,10 @@ def checked(session, tables: str, exercise: dict, answer: dict) -> Check:
     session.run(tables + exercise.get("tables", ""))
     made = author(parse_cell(exercise["name"], exercise["cell"]), session.connection(), Path("exercises"))
     cell = session.read(answer["sql"]) if split(answer["sql"]) else EMPTY
-    return record(check_cell(made, cell, session.connection()))
+    connection = session.connection()
+    return record(
+        check_cell(made, cell, connection, lambda ran: [*notes_on(cell, connection.schema, {}, ran.outcomes)])
+    )
 
 
 def text_of(check: Check) -> str:
