@@ -231,6 +231,8 @@ class ExerciseMagics(PluginMagics):
         if not outcome.passed:
             raise SessionError(f"the solution of {made.name} fails its own check\n{Feedback(outcome)!r}")
         made.save(self.folder)
+        if not made.task:
+            say(f"{made.name} has no task: add `-- task: ...`, which students read.")
         show(Feedback(checking.record(outcome)))
         return self._answer(outcome)
 

@@ -79,6 +79,13 @@ def test_an_exercise_from_definition_to_the_right_answer(birds, tmp_path):
     assert birds("%check").value.to_dict("list") == {"exercise": ["kinds", "total"], "points": [2, 2], "of": [2, 2]}
 
 
+def test_an_exercise_without_a_task_is_noted(birds):
+    assert birds(KINDS).lines == []
+    assert birds(KINDS.replace("task: ", "hint: ")).lines == [
+        "kinds has no task: add `-- task: ...`, which students read."
+    ]
+
+
 def test_parameters_are_variables_of_the_notebook(birds):
     birds("%%exercise heavy\nSELECT name FROM birds WHERE mass > 2")
     birds("least = 2")
@@ -234,7 +241,7 @@ def test_the_magics_of_exercises_complete_and_explain_sql(birds):
 
 def test_an_answer_shows_its_times_and_notes_dates_that_stay_text(birds):
     birds("%%sql\nCREATE TABLE egg (at DATETIME);\nINSERT INTO egg VALUES ('2026-03-01 00:00:00'), ('March')")
-    first = "SELECT at FROM egg LIMIT 1"
+    first = "SELECT at FROM egg ORDER BY at LIMIT 1"
     for cell in (f"%%exercise first_egg\n{first}", f"%%check first_egg\n{first}"):
         done = birds(cell)
         assert "0 2026-03-01 00:00:00" in done.out.partition("Out[")[2]

@@ -13,6 +13,7 @@ from pipemagic.explore.query import queries_of
 from pipemagic.explore.token_tree import Group, nest
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.teaching.classes.progress import PROGRESS_TABLE
+from pipemagic.teaching.exercises.arbitrary import Reference, check_definite
 from pipemagic.teaching.exercises.checking import compare_all, same, score_of
 from pipemagic.teaching.exercises.comparison import Rules
 from pipemagic.teaching.exercises.digest import digest
@@ -85,6 +86,8 @@ def author(
         raise SessionError(
             "the reference solution changes nothing", hint="check that its condition is true for some rows"
         )
+    for data in dict.fromkeys(["", definition.hidden]):
+        check_definite(connection, Reference(definition.sql, made.probes, data, solved_first))
     if definition.solution and not solved_first:
         solve()
     return made

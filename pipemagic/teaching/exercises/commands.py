@@ -11,7 +11,7 @@ import click
 from pipemagic.cli import console
 from pipemagic.cli.quickstart import check_installed
 from pipemagic.teaching.exercises.grading import CELL_TIMEOUT, Grade, grade, summary
-from pipemagic.teaching.exercises.release import Grader, release_file
+from pipemagic.teaching.exercises.release import Grader, Source, read, release_file
 from pipemagic.text import plural
 
 exercises = click.Group("exercises", help="Release notebooks with exercises, and grade submissions.")
@@ -34,6 +34,9 @@ def release_command(source: Path, target: Path, grader: Grader | None, solved: b
     check_installed("nbformat", purpose="a release")
     names = release_file(source, target, grader, solved=solved)
     console.print_line(f"Wrote {target} with {plural(len(names), 'exercise')}: {', '.join(names)}.")
+    definitions = Source.find(read(source), source.parent).definitions
+    if missing := [definition.name for definition in definitions if not definition.task]:
+        console.print_note(f"Students get no task for {', '.join(missing)}: add `-- task: ...` to these exercises.")
 
 
 @exercises.command("grade")

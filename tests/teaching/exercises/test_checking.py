@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from authored import BY_SPECIES, answer, make, state
 
 from pipemagic.errors import SessionError, StatementError
 from pipemagic.teaching.exercises import points, results
-from pipemagic.teaching.exercises.authoring import author, order_columns
+from pipemagic.teaching.exercises.authoring import order_columns
 from pipemagic.teaching.exercises.checking import check_cell, check_frame, check_state, hidden_score, record
-from pipemagic.teaching.exercises.exercise import load, parse_cell
 from pipemagic.teaching.exercises.running import EMPTY
-
-BY_SPECIES = "SELECT species, count(*) AS n FROM penguins GROUP BY species"
-
-
-def make(session, folder, text, name="one"):
-    """Define an exercise and return it as students get it."""
-    author(parse_cell(name, text), session.connection(), folder).save(folder)
-    return load(name, folder)
-
-
-def answer(session, exercise, text):
-    return record(check_cell(exercise, session.read(text), session.connection()))
-
-
-def state(session):
-    tables = session.run("SELECT group_concat(name) AS names FROM (SELECT name FROM sqlite_schema ORDER BY name)")
-    rows = session.run("SELECT count(*) AS n, total(mass) AS mass FROM penguins")
-    return tables.names[0], rows.n[0], rows.mass[0]
 
 
 @pytest.mark.parametrize("any_session", ["in_process", "on_sqld", "on_seed"], indirect=True)

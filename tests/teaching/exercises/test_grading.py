@@ -7,7 +7,17 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from course_notebooks import ANSWERS, EXERCISES, RINGED_ANSWER, insert_before, tamper, write_answers, write_source
+from course_notebooks import (
+    ANSWERS,
+    EGG,
+    EXERCISES,
+    RINGED_ANSWER,
+    SPECIES,
+    insert_before,
+    tamper,
+    write_answers,
+    write_source,
+)
 
 from pipemagic import cli
 from pipemagic.errors import SessionError
@@ -225,6 +235,12 @@ def test_the_command_grades_a_class_with_a_broken_submission(solve, source, tmp_
         "hard_coded/birds,0.0,0.0,0.0,0.0,0.0",
         "unsolved/birds,0.0,0.0,0.0,0.0,0.0",
     ]
+
+
+def test_a_release_names_exercises_without_a_task(tmp_path, capsys):
+    source = write_source(tmp_path / "teacher", SPECIES, EGG.replace("-- task: ", "-- hint: "))
+    assert cli.main(["exercises", "release", str(source), str(tmp_path / "class" / "birds.ipynb")]) == 0
+    assert capsys.readouterr().err == "Students get no task for egg: add `-- task: ...` to these exercises.\n"
 
 
 def test_the_command_releases_a_notebook(source, tmp_path, capsys):

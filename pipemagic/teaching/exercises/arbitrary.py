@@ -1,0 +1,292 @@
+"""Refuse references with a result that SQL leaves open: equal rows at a LIMIT, bare columns, random(), today's date.
+
+A reference runs on copies of its tables with their rows in several orders, and with another time for 'now'. If the
+results differ, a right answer may get another result than the reference. A copy has no keys and indexes, so a reference
+that cannot run on copies is not tested in this way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pipemagic import sql
+from pipemagic.errors import SessionError, StatementError, TransactionLost
+from pipemagic.explore.lint import lint
+from pipemagic.explore.schema import Relation
+from pipemagic.session.cell import parse_cell
+from pipemagic.teaching.exercises.comparison import Comparison, Rules, compare
+from pipemagic.teaching.exercises.constructs import uses
+from pipemagic.teaching.exercises.exercise import Probe
+from pipemagic.teaching.exercises.running import EMPTY, results_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from pipemagic.session.connection import Connection
+
+_NUMBER = "row_number() OVER ()"
+_ORDERS = (_NUMBER, f"{_NUMBER} DESC", f"{_NUMBER} * 40503 % 65537, {_NUMBER}")
+"""The orders of the rows: as they are stored, reversed, and mixed."""
+
+_Copying: TypeAlias = Callable[[Relation, str], str]
+
+_TOLERANCE = 1e-9  # sums of the same numbers in another order differ in their last bits
+_CANDIDATES = 8  # columns that are tried as a further term of ORDER BY
+_SHOWN = 2
+
+_CLOCKS = frozenset(["CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"])
+_LATER = (timedelta(days=1), timedelta(days=366))
+_TIME_FUNCTION = re.compile(r"\b(?:date|time|datetime|julianday|unixepoch|strftime|timediff)\s*\($", re.IGNORECASE)
+_FORMATS = {"CURRENT_DATE": "%Y-%m-%d", "CURRENT_TIME": "%H:%M:%S"}
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A reference that has run: its text, the ``probes`` with their rules, and ``data``, the hidden statements.
+
+    ``solved`` is True if the query describes the state after a solution, which has run.
+    """
+
+    text: str
+    probes: tuple[Probe, ...]
+    data: str = ""
+    solved: bool = False
+
+    def results(
+        self, connection: Connection, copies: Sequence[str] = (), text: str | None = None
+    ) -> list[DataFrame | str]:
+        """Return the results of the probes with some more statements before the reference."""
+        chosen = self.text if text is None else text
+        probes = [self._probe(probe, chosen) for probe in self.probes]
+        cell = EMPTY if self.solved else parse_cell(chosen)
+        return results_of(connection, ";\n".join([self.data, *copies]), cell, probes)[0]
+
+    def _probe(self, probe: Probe, text: str) -> Probe:
+        """Return a probe that sees the copy of a table."""
+        query = text if self.solved else probe.sql.replace("FROM main.", "FROM ")
+        return msgspec.structs.replace(probe, sql=query)
+
+
+def check_definite(connection: Connection, reference: Reference, now: datetime | None = None) -> None:
+    """Raise SessionError if a reference may have another result with the same rows, or at another time."""
+    problem = _of_time(connection, reference, now or datetime.now(UTC))
+    if problem is None and (tables := _tables(connection, reference)):
+        problem = _of_order(connection, reference, tables)
+    if problem is not None:
+        raise SessionError(f"{'on the hidden data, ' if reference.data else ''}{problem.message}", hint=problem.hint)
+
+
+# -- the order of rows
+
+
+def _of_order(connection: Connection, reference: Reference, tables: Sequence[Relation]) -> SessionError | None:
+    """Return the error of a reference with a result that depends on the order of the rows in its tables."""
+    for copy in (_hide, _replace):
+        try:
+            return _of_copies(connection, reference, tables, copy)
+        except (StatementError, TransactionLost):  # such as ON CONFLICT without the key, or no temporary tables
+            continue
+    return None
+
+
+def _of_copies(
+    connection: Connection, reference: Reference, tables: Sequence[Relation], copy: _Copying
+) -> SessionError | None:
+    first, *others = ([copy(table, order) for table in tables] for order in _ORDERS)
+    expected = reference.results(connection, first)
+    if _difference(reference, expected, reference.results(connection, first)):
+        hint = "leave out random() and functions like it"
+        return SessionError("the reference returns another result each time it runs", hint=hint)
+    for copies in others:
+        if found := _difference(reference, expected, reference.results(connection, copies)):
+            return _explained(connection, reference, tables, copy, *found)
+    return None
+
+
+def _hide(table: Relation, order: str) -> str:
+    """Return statements that hide a table behind a temporary one with its rows in an order."""
+    name = sql.quote(table.name)
+    return f"CREATE TEMP TABLE {name} AS SELECT * FROM main.{name} ORDER BY {order}"
+
+
+def _replace(table: Relation, order: str) -> str:
+    """Return statements that replace a table by one with its rows in an order, for servers without temporary tables."""
+    name, other = sql.quote(table.name), sql.quote(f"{table.name} as stored")
+    away = f"DROP VIEW {name}" if table.kind == "view" else f"DROP TABLE {name}"
+    fill = f"CREATE TABLE {other} AS SELECT * FROM {name} ORDER BY {order}"
+    return f"{fill};\n{away};\nALTER TABLE {other} RENAME TO {name}"
+
+
+def _difference(
+    reference: Reference, expected: Sequence[DataFrame | str], actual: Sequence[DataFrame | str]
+) -> tuple[Probe, Comparison, DataFrame, DataFrame] | None:
+    """Return the first results that differ by the rules of the exercise, with their probe; None if all are equal."""
+    for probe, left, right in zip(reference.probes, expected, actual, strict=True):
+        if isinstance(left, str) or isinstance(right, str):
+            continue
+        comparison = compare(left, right, _tolerant(probe.rules))
+        if not comparison.passed:
+            return probe, comparison, left, right
+    return None
+
+
+def _tolerant(rules: Rules) -> Rules:
+    return Rules(
+        ordered=rules.ordered, order_by=rules.order_by, check_names=False, columns_in_order=True,
+        tolerance=max(rules.tolerance, _TOLERANCE),
+    )  # fmt: skip
+
+
+def _explained(
+    connection: Connection,
+    reference: Reference,
+    tables: Sequence[Relation],
+    copy: _Copying,
+    probe: Probe,
+    comparison: Comparison,
+    left: DataFrame,
+    right: DataFrame,
+) -> SessionError:
+    """Return the error for a difference: the rows that are equal for the reference, and what to type."""
+    query = probe.sql if probe.sql and not reference.solved else reference.text
+    where = f"{probe.label}: " if probe.label else ""
+    statement = sql.split(query)[-1]
+    is_cut = statement.is_query and "LIMIT" in statement.outer_words
+    rows = [*_only_in(left, right), *_only_in(right, left)]
+    if is_cut and rows and "ORDER" not in statement.outer_words:
+        hint = "add ORDER BY before LIMIT, with terms in which no two rows are equal"
+        return SessionError(f"{where}LIMIT without ORDER BY: which rows come is arbitrary", hint=hint)
+    if is_cut and rows and (term := _deciding_term(connection, reference, query, tables, copy)):
+        names = " and ".join(rows[:_SHOWN]) if len(rows) <= _SHOWN else f"{rows[0]}, {rows[1]} and {len(rows) - 2} more"
+        return SessionError(f"{where}rows are equal in ORDER BY at the LIMIT: {names}", hint=f"type {term}")
+    if not rows and "ORDER" in statement.outer_words:
+        term = _deciding_term(connection, reference, query, tables, copy)
+        instead = f"type {term}" if term else "add a term to ORDER BY in which they differ"
+        hint = f"{instead}, or return the columns of ORDER BY: rows that are equal in these may come in any order"
+        return SessionError(f"{where}the order of rows is arbitrary: they are equal in ORDER BY", hint=hint)
+    causes = [*_causes(reference.text, tables)] or ["choose rows and values by terms in which no two rows are equal"]
+    first = "; ".join(comparison.messages[:_SHOWN])
+    return SessionError(
+        f"{where}the result depends on the order in which rows are stored: in another order, {first}",
+        hint="\n".join(causes),
+    )
+
+
+def _only_in(left: DataFrame, right: DataFrame) -> list[str]:
+    """Return the rows that only the left result has, as texts."""
+    others = [repr(row) for row in right.itertuples(index=False, name=None)]
+    found = []
+    for row in left.itertuples(index=False, name=None):
+        if repr(row) in others:
+            others.remove(repr(row))
+        else:
+            found.append(f"({', '.join('NULL' if value is None else repr(value) for value in row)})")
+    return found
+
+
+def _deciding_term(
+    connection: Connection, reference: Reference, query: str, tables: Sequence[Relation], copy: _Copying
+) -> str:
+    """Return an ORDER BY with one more term, which makes the result definite; '' if no column does."""
+    if query != reference.text:
+        return ""  # of a `-- state:` line
+    statement = sql.split(query)[-1]
+    at = next(token for token in statement.outer_tokens if token.word == "ORDER")
+    later = [token for token in statement.outer_tokens if token.start > at.start]
+    end = next((token for token in later if token.word in ("LIMIT", "OFFSET", "WINDOW")), None)
+    start = query.rindex(statement.text) if statement.text in query else 0
+    stop = start + (end.start if end else len(statement.text.rstrip("; \n")))
+    begin = start + at.start
+    for column in _candidates(tables):
+        terms = f"{query[begin:stop].rstrip()}, {column}"
+        text = f"{query[:begin]}{terms} {query[stop:]}"
+        try:
+            first, *others = (
+                reference.results(connection, [copy(table, order) for table in tables], text) for order in _ORDERS
+            )
+        except (StatementError, TransactionLost):
+            continue
+        if not any(_difference(reference, first, other) for other in others):
+            return " ".join(terms.split())
+    return ""
+
+
+def _candidates(tables: Sequence[Relation]) -> list[str]:
+    """Return names of columns in SQL, those of keys first."""
+    keys = [name for table in tables for key in table.unique_keys if len(key) == 1 for name in key]
+    columns = [column.name for table in tables for column in table.columns]
+    return [sql.table_name(name) for name in dict.fromkeys([*keys, *columns])][:_CANDIDATES]
+
+
+def _causes(text: str, tables: Sequence[Relation]) -> Iterator[str]:
+    """Yield what in a reference may depend on the order of rows."""
+    known = {table.name.lower(): table for table in tables}
+    for statement in sql.split(text):
+        yield from (note for note in lint(statement.text, {}, known) if "arbitrary row" in note)
+    if uses(text, "GROUP BY"):
+        yield "a column that is neither in GROUP BY nor in an aggregate function is that of any row of its group"
+    if uses(text, "LIMIT"):
+        yield "LIMIT needs an ORDER BY in which no two rows are equal"
+    if uses(text, "window function"):
+        yield "a window needs an ORDER BY in which no two rows are equal, or rank() instead of row_number()"
+    if any(uses(text, f"{name}()") for name in ("group_concat", "string_agg", "json_group_array")):
+        yield "group_concat(x) needs an order: group_concat(x ORDER BY x)"
+    if uses(text, "max()") or uses(text, "min()"):
+        yield "a column beside max() or min() is that of any row with the maximum or minimum, if there are several"
+
+
+def _tables(connection: Connection, reference: Reference) -> list[Relation]:
+    """Return the tables and views that a reference may name; none if it uses rowid, which copies do not keep."""
+    texts = [reference.text, *(probe.sql for probe in reference.probes)]
+    names = {sql.normalize(token.text) for text in texts for token in sql.tokens(text) if token.kind != "string"}
+    if names & {"rowid", "_rowid_", "oid"}:
+        return []
+    connection.schema.refresh()
+    relations = connection.schema.tables_soon(complete=True)
+    return [
+        relation
+        for relation in relations
+        if relation.kind in ("table", "view") and not relation.temporary and sql.normalize(relation.name) in names
+    ]
+
+
+# -- the time
+
+
+def _of_time(connection: Connection, reference: Reference, now: datetime) -> SessionError | None:
+    """Return the error of a reference with another result tomorrow, or in a year."""
+    later = [_at(reference.text, now + delta) for delta in _LATER]
+    if later[0] == reference.text:
+        return None
+    try:
+        expected = reference.results(connection)
+        found = [_difference(reference, expected, reference.results(connection, text=text)) for text in later]
+    except (StatementError, TransactionLost):
+        return None
+    if not any(found):
+        return None
+    hint = "compare with a fixed date, such as '2024-01-31', or leave the column out of `-- state:`"
+    return SessionError("the result depends on the time at which the reference runs", hint=hint)
+
+
+def _at(text: str, moment: datetime) -> str:
+    """Return SQL with a fixed moment in the place of the current time."""
+    parts: list[str] = []
+    end = 0
+    for token in sql.tokens(text):
+        before = text[: token.start].rstrip()
+        if token.word in _CLOCKS and not before.upper().endswith("DEFAULT"):
+            value = moment.strftime(_FORMATS.get(token.word, "%Y-%m-%d %H:%M:%S"))
+        elif token.text.lower() == "'now'" and (before.endswith(",") or _TIME_FUNCTION.search(before)):
+            value = moment.strftime("%Y-%m-%d %H:%M:%S")
+        elif token.text == ")" and _TIME_FUNCTION.search(before):  # date() is date('now')
+            parts, end = [*parts, text[end : token.start], f"'{moment:%Y-%m-%d %H:%M:%S}'"], token.start
+            continue
+        else:
+            continue
+        parts, end = [*parts, text[end : token.start], f"'{value}'"], token.end
+    return "".join([*parts, text[end:]])

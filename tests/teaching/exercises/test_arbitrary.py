@@ -1,0 +1,150 @@
+"""References with a result that SQL leaves open are refused, with what to type; definite ones are not."""
+
+from __future__ import annotations
+
+import pytest
+from authored import BY_SPECIES, make, state
+
+from pipemagic.errors import SessionError
+
+LOG = """
+CREATE TABLE log (day TEXT, kind TEXT, PRIMARY KEY (day, kind)) WITHOUT ROWID;
+INSERT INTO log VALUES ('2024-01-01', 'a'), ('2024-01-02', 'b')
+"""
+
+
+@pytest.mark.parametrize(
+    ("reference", "message", "hint"),
+    [
+        (
+            "SELECT name, area FROM islands ORDER BY area > 100 LIMIT 1",
+            "rows are equal in ORDER BY at the LIMIT: ('Torgersen', 1) and ('Dream', 2)",
+            "type ORDER BY area > 100, name",
+        ),
+        (
+            "SELECT species, mass FROM penguins WHERE mass > 0 ORDER BY mass > 4000 LIMIT 2",
+            "rows are equal in ORDER BY at the LIMIT: ",
+            "type ORDER BY mass > 4000, id",
+        ),
+        (
+            "WITH p AS (SELECT * FROM penguins) SELECT id FROM p ORDER BY species DESC LIMIT 1 OFFSET 1",
+            "rows are equal in ORDER BY at the LIMIT: (5) and (4)",
+            "type ORDER BY species DESC, id",
+        ),
+        ("SELECT name FROM islands LIMIT 2", "LIMIT without ORDER BY: which rows come is arbitrary", "add ORDER BY"),
+        (
+            "SELECT name FROM islands ORDER BY area > 100",
+            "the order of rows is arbitrary: they are equal in ORDER BY",
+            "type ORDER BY area > 100, name, or return the columns of ORDER BY",
+        ),
+        (
+            "SELECT species, island FROM penguins GROUP BY species",
+            "the result depends on the order in which rows are stored: in another order, 1 of 3 rows differs",
+            "neither in GROUP BY nor in an aggregate function",
+        ),
+        (
+            "SELECT name, island FROM (SELECT name, row_number() OVER (ORDER BY area > 100) AS island FROM islands)",
+            "the result depends on the order in which rows are stored",
+            "rank() instead of row_number()",
+        ),
+        (
+            "SELECT id FROM penguins WHERE id IN (SELECT id FROM penguins ORDER BY species LIMIT 1)",
+            "the result depends on the order in which rows are stored",
+            "LIMIT needs an ORDER BY in which no two rows are equal",
+        ),
+        (
+            "SELECT group_concat(name) AS names FROM islands",
+            "the result depends on the order in which rows are stored",
+            "group_concat(x ORDER BY x)",
+        ),
+        (
+            "SELECT island, species, max(id > 0) AS a FROM penguins GROUP BY island",
+            "the result depends on the order in which rows are stored",
+            "that of any row with the maximum",
+        ),
+        ("SELECT random() AS n FROM islands", "returns another result each time it runs", "leave out random()"),
+        (
+            "DELETE FROM penguins WHERE id IN (SELECT id FROM penguins ORDER BY species LIMIT 1)",
+            "rows of penguins: the result depends on the order in which rows are stored",
+            "LIMIT needs an ORDER BY",
+        ),
+        ("SELECT date('now') AS today", "depends on the time at which the reference runs", "a fixed date"),
+        ("SELECT date() AS today", "depends on the time at which the reference runs", "a fixed date"),
+        ("SELECT CURRENT_TIMESTAMP AS today", "depends on the time at which the reference runs", "a fixed date"),
+        (
+            "SELECT CAST(strftime('%Y', 'now') AS INTEGER) - 2000 AS years",
+            "depends on the time at which the reference runs",
+            "a fixed date",
+        ),
+        (
+            "INSERT INTO islands VALUES (date('now'), 3)",
+            "depends on the time at which the reference runs",
+            "leave the column out of `-- state:`",
+        ),
+    ],
+)
+def test_an_arbitrary_reference_is_refused(session, tmp_path, reference, message, hint):
+    before = state(session)
+    with pytest.raises(SessionError) as caught:
+        make(session, tmp_path / "exercises", reference)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert not (tmp_path / "exercises").exists()
+    assert state(session) == before
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "SELECT name FROM islands ORDER BY area DESC LIMIT 2",
+        "SELECT name FROM islands ORDER BY area LIMIT 2 OFFSET 1",
+        "SELECT name FROM islands LIMIT 10",
+        "SELECT species FROM penguins ORDER BY species LIMIT 2",
+        "SELECT species, island FROM penguins ORDER BY species",
+        "SELECT species, max(mass) AS mass, island FROM penguins WHERE mass > 0 GROUP BY species",
+        "SELECT species, min(species) AS same, count(*) AS n FROM penguins GROUP BY species",
+        "SELECT species, avg(mass) AS mean FROM penguins GROUP BY species ORDER BY mean DESC",
+        "SELECT id, rank() OVER (ORDER BY species) AS place FROM penguins",
+        "SELECT group_concat(name) AS names FROM islands WHERE area = 1",
+        "SELECT rowid, name FROM islands",
+        "SELECT day FROM log WHERE day < date('now')",
+        "SELECT day FROM log WHERE kind <> 'now'",
+        "SELECT count(*) AS n FROM log WHERE day < CURRENT_DATE",
+        "INSERT INTO log VALUES ('2024-01-02', 'b') ON CONFLICT (day, kind) DO UPDATE SET kind = 'c'",
+        "INSERT INTO penguins (species) VALUES ('Emperor') RETURNING id",
+        "CREATE TABLE heavy AS SELECT * FROM penguins WHERE mass > 4000",
+        "CREATE TABLE n (a TEXT DEFAULT CURRENT_TIMESTAMP)",
+        "UPDATE islands SET area = area + 1 WHERE name = (SELECT name FROM islands ORDER BY area LIMIT 1)",
+        "SELECT 1 AS one",
+    ],
+)
+def test_a_definite_reference_is_not(session, tmp_path, reference):
+    session.run(LOG)
+    make(session, tmp_path, reference)
+
+
+@pytest.mark.parametrize("any_session", ["in_process", "on_sqld", "on_seed"], indirect=True)
+def test_on_each_server(any_session, tmp_path):
+    make(any_session, tmp_path, BY_SPECIES)
+    with pytest.raises(SessionError, match="rows are equal in ORDER BY at the LIMIT"):
+        make(any_session, tmp_path, "SELECT id, species FROM penguins ORDER BY species LIMIT 1")
+
+
+def test_rows_that_are_equal_on_the_hidden_data_only(session, tmp_path):
+    reference = "SELECT name, area FROM islands ORDER BY area LIMIT 1"
+    make(session, tmp_path, reference)
+    hidden = "INSERT INTO islands VALUES ('Petermann', 0), ('Rasmussen', 0)"
+    with pytest.raises(SessionError, match="on the hidden data, rows are equal in ORDER BY at the LIMIT"):
+        make(session, tmp_path, f"-- hidden: {hidden}\n{reference}")
+
+
+def test_the_view_that_a_reference_reads(session, tmp_path):
+    session.run("CREATE VIEW small AS SELECT * FROM islands WHERE area < 1000")
+    with pytest.raises(SessionError, match="rows are equal in ORDER BY at the LIMIT") as caught:
+        make(session, tmp_path, "SELECT name FROM small ORDER BY area > 100 LIMIT 1")
+    assert caught.value.hint == "type ORDER BY area > 100, name"
+
+
+def test_a_term_of_state_that_is_arbitrary(session, tmp_path):
+    with pytest.raises(SessionError, match="state: LIMIT without ORDER BY"):
+        make(session, tmp_path, "-- state: SELECT area FROM islands LIMIT 1\nUPDATE islands SET area = area + 7")
