@@ -53,11 +53,12 @@ class Feedback:
 
     @property
     def head(self) -> str:
-        """The exercise and its points."""
+        """The exercise and its points in quarters."""
         exercise, check = self.check.exercise, self.check
-        state = "passed, " if check.passed else "" if check.messages else "no answer yet, "
-        noun = "point" if exercise.points == 1 else "points"
-        return f"{exercise.name}: {state}{check.points:g} of {exercise.points:g} {noun}"
+        of = f"{exercise.points:g} point{'' if exercise.points == 1 else 's'}"
+        if not (check.passed or check.quarters):
+            return f"{exercise.name}: {'not yet' if check.messages else 'no answer yet'} ({of})"
+        return f"{exercise.name}: {'passed, ' if check.passed else ''}{check.quarters:g} of {of}"
 
     @property
     def hints(self) -> list[str]:
@@ -69,7 +70,7 @@ class Feedback:
     def __repr__(self) -> str:
         lines = [self.head, *(f"- {line.replace(chr(10), chr(10) + '  ')}" for line in self.check.messages)]
         if self.check.difference is not None:
-            lines += ["The first rows that differ:", self.check.difference.map(_sql).to_string(index=False)]
+            lines += [self.check.heading, self.check.difference.map(_sql).to_string(index=False)]
         return escape_controls("\n".join([*lines, *self.check.notes, *self.hints]), keep=KEPT)
 
     def _repr_html_(self) -> str:
@@ -79,7 +80,7 @@ class Feedback:
             parts.append(f"<ul style='margin: 4px 0'>{''.join(map(_item, self.check.messages))}</ul>")
         if self.check.difference is not None:
             table = self.check.difference.map(lambda value: _html(_sql(value))).rename(columns=_html)
-            parts.append(f"The first rows that differ:{table.to_html(index=False, escape=False, border=0)}")
+            parts.append(f"{_html(self.check.heading)}{table.to_html(index=False, escape=False, border=0)}")
         parts += [f"<div style='color: {FAINT}'>{_html(note)}</div>" for note in self.check.notes]
         parts += [f"<div>{_html(hint)}</div>" for hint in self.hints]
         style = f"border-left: 4px solid {colour}; padding: 2px 10px"
@@ -241,10 +242,10 @@ class ExerciseMagics(PluginMagics):
 
 
 def summary() -> DataFrame:
-    """Return a row for each exercise checked in this notebook, and a row with the total."""
+    """Return a row for each exercise checked in this notebook, with points in quarters, and a row with the total."""
     from pipemagic.notebook.commands.base import frame_of
     from pipemagic.teaching.exercises import results
 
-    rows = [(name, check.points, check.exercise.points) for name, check in results.items()]
+    rows = [(name, check.quarters, check.exercise.points) for name, check in results.items()]
     total = ("total", sum(row[1] for row in rows), sum(row[2] for row in rows))
     return frame_of([*rows, total], "exercise", "points", "of")

@@ -27,7 +27,7 @@ def main(chromium: str, folder: Path) -> None:
         for number in range(len(CELLS)):
             notebook.run(number)
         feedback = notebook.cells.nth(3).locator(".pipemagic-check")
-        expect(feedback).to_contain_text("late: no answer yet, 0 of 1 point")
+        expect(feedback).to_contain_text("late: no answer yet (1 point)")
 
         answer(notebook, page, "SELECT carrier, count(*) AS late FROM flights WHERE delay >= 10 GROUP BY carrier")
         expect(feedback).to_contain_text("Hint 1 of 2: Use WHERE delay > 60.")

@@ -54,7 +54,7 @@ def test_an_exercise_from_definition_to_the_right_answer(birds, tmp_path):
     assert [path.name for path in (tmp_path / "exercises").iterdir()] == ["kinds.json"]
 
     empty = birds("%%check kinds\n-- Write your SQL here.")
-    assert (feedback(empty), empty.value) == (["kinds: no answer yet, 0 of 2 points"], None)
+    assert (feedback(empty), empty.value) == (["kinds: no answer yet (2 points)"], None)
 
     wrong = birds("%%check kinds\nSELECT kind FROM birds")
     assert feedback(wrong)[0].endswith(" of 2 points")
@@ -63,7 +63,7 @@ def test_an_exercise_from_definition_to_the_right_answer(birds, tmp_path):
 
     failed = birds("%%check kinds\nSELECT kind, count(*) AS n\nFROM bird GROUP BY 1")
     assert feedback(failed) == [
-        "kinds: 0 of 2 points",
+        "kinds: not yet (2 points)",
         "- no such table: bird",
         "  line 3:",
         "    FROM bird GROUP BY 1",
@@ -93,7 +93,7 @@ def test_parameters_are_variables_of_the_notebook(birds):
         feedback(birds("%%check heavy\nSELECT name FROM birds WHERE mass > :least"))[0] == "heavy: passed, 1 of 1 point"
     )
     unknown = feedback(birds("%%check heavy\nSELECT name FROM birds WHERE mass > :most"))
-    assert unknown[0] == "heavy: 0 of 1 point"
+    assert unknown[0] == "heavy: not yet (1 point)"
     assert unknown[1:] == [
         "- line 2: :most has no value: name 'most' is not defined",
         "  Hint: assign it first: most = ...",
@@ -173,10 +173,10 @@ def test_a_solution_of_python(birds):
     assert feedback(birds("%check counted other"))[0] != "counted: passed, 1 of 1 point"
     birds.names["other"] = 3
     assert feedback(birds("%check counted other"))[:2] == [
-        "counted: 0 of 1 point",
+        "counted: not yet (1 point)",
         "- expected a DataFrame, got int",
     ]
-    assert feedback(birds("%check counted nothing")) == ["counted: no answer yet, 0 of 1 point"]
+    assert feedback(birds("%check counted nothing")) == ["counted: no answer yet (1 point)"]
 
 
 def test_a_solution_that_does_not_solve_its_exercise_is_an_error(birds, tmp_path):

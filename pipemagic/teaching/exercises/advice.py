@@ -6,9 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pipemagic.explore.lint.expressions import comparable, grouping_terms
+from pipemagic.explore.query import queries_of
+from pipemagic.explore.token_tree import nest
 from pipemagic.sql import split
 from pipemagic.teaching.exercises.constructs import uses
-from pipemagic.text import escape_controls, plural, shorten
+from pipemagic.text import escape_controls, shorten
 
 Pairs = Sequence[tuple[Any, Any]]
 """Pairs of differing values of a column: the expected value and the value of the result."""
@@ -16,10 +19,17 @@ Pairs = Sequence[tuple[Any, Any]]
 _WIDTH = 40
 
 # A trait of the rows, a construct that the statement uses, those that it does not use, and the question.
+_MIXED = (
+    ("mixed", "LIMIT", (), "are the rows sorted as expected before LIMIT?"),
+    ("mixed", "WHERE", (), "does a condition select other rows?"),
+    ("mixed", "HAVING", (), "does a condition select other rows?"),
+    ("mixed", "", (), ""),
+)
 _EXTRA = (
     ("", "JOIN", ("ON", "USING", "NATURAL", "WHERE"), "a join without a condition combines every row with every other"),
     ("repeated", "JOIN", (), "does the join multiply rows?"),
     ("repeated", "", (), "is DISTINCT or GROUP BY missing?"),
+    *_MIXED,
     ("", "LIMIT", (), "is LIMIT too large?"),
     ("", "", (), "is a condition missing or too wide?"),
 )
@@ -30,8 +40,12 @@ _MISSING = (
     ("empty", "JOIN", (), "LEFT JOIN keeps rows without a match"),
     ("repeated", "DISTINCT", (), "does DISTINCT remove rows that are needed?"),
     ("repeated", "UNION", (), "does UNION remove rows that are needed?"),
+    *_MIXED,
     ("", "LIMIT", (), "is LIMIT too small?"),
-    ("", "", (), "is a condition too strict?"),
+    ("", "WHERE", (), "is a condition too strict?"),
+    ("", "HAVING", (), "is a condition too strict?"),
+    ("", "JOIN", ("LEFT JOIN",), "does the join remove rows without a match?"),
+    ("", "", (), ""),
 )
 
 
@@ -40,21 +54,38 @@ def shown(text: str, width: int = _WIDTH) -> str:
     return shorten(escape_controls(text[: width + 1]), width)
 
 
-def of_count(expected: int, given: int, sql: str, traits: set[str]) -> str:
-    """Return advice for a wrong number of rows.
+def of_count(head: str, given: int, sql: str, traits: set[str], *, is_extra: bool) -> str:
+    """Return ``head``, a wrong number of rows, with a question.
 
-    ``traits`` of the rows that are missing or too many are ``repeated`` if the other result has them all, and ``empty``
-    if each has a NULL or 0. Without a statement, and if one changes something, there is no question.
+    ``traits`` of the rows that are missing or too many are ``repeated`` if the other result has them all, ``empty`` if
+    each has a NULL or 0, and ``mixed`` if some are missing and others too many. Without a statement, and if one changes
+    something, there is no question.
     """
     traits = traits | {"", {0: "none", 1: "one"}.get(given, "")}
-    head = plural(abs(given - expected), "extra row" if given > expected else "missing row") if given else "no rows"
     if not sql or any(not statement.only_reads for statement in split(sql)):
         return head
-    return next(
-        f"{head}: {why}"
-        for trait, used, absent, why in (_EXTRA if given > expected else _MISSING)
+    why = next(
+        why
+        for trait, used, absent, why in (_EXTRA if is_extra else _MISSING)
         if trait in traits and (not used or uses(sql, used)) and not any(uses(sql, name) for name in absent)
     )
+    return f"{head}: {why}" if why else head
+
+
+def grouping_of(sql: str) -> tuple[list[str], list[str]]:
+    """Return the names of the terms of GROUP BY, and of the selected columns that are none, in lower case.
+
+    They are those of the last statement; a term that the result contains has its name there. A UNION has none.
+    """
+    queries = queries_of(nest(split(sql)[-1].tokens).top, {}) if split(sql) else []
+    if len(queries) != 1:
+        return [], []
+    selected = [(comparable(item), (alias or comparable(item)).lower(), item) for item, alias in queries[0].select_list]
+    names = {str(number): name for number, (_, name, _) in enumerate(selected, 1)}
+    names |= {text: name for text, name, _ in selected}
+    terms = [names.get(text, text) for text in map(comparable, grouping_terms(queries[0]))]
+    columns = [name for _, name, item in selected if item.is_name(len(item.items) - 1) and len(item.items) in (1, 3)]
+    return terms, [name for name in columns if name not in terms]
 
 
 def of_order(sql: str, *, is_reversed: bool) -> str:

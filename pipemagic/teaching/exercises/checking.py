@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -32,7 +33,8 @@ WITHOUT_CONSTRUCT = 0.5
 class Check:
     """The result of a check.
 
-    ``score`` is from 0 to 1. ``answer`` is its last result or frame, ``difference`` the first differing rows.
+    ``score`` is from 0 to 1. ``answer`` is its last result or frame, ``difference`` the first differing rows, and
+    ``heading`` the line above them.
     ``failures`` counts the failed checks of the exercise so far, this one included. ``cell`` and ``connection`` are the
     answer and where it was run. ``attempts`` are those with points so far, the best first, if this is the best.
     ``notes`` are those of %%sql on the answer.
@@ -48,6 +50,7 @@ class Check:
     connection: Connection | None = None
     attempts: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
+    heading: str = ""
 
     @property
     def passed(self) -> bool:
@@ -59,6 +62,11 @@ class Check:
         """The points of the answer, with two decimals; only a right answer has all."""
         of = self.exercise.points
         return of if self.passed else max(0, min(round(self.score * of, 2), round(of - 0.01, 2)))
+
+    @property
+    def quarters(self) -> float:
+        """The points that students see, rounded down to quarters: how near a wrong answer is, not its exact score."""
+        return math.floor(self.score * 4 + 1e-9) / 4 * self.exercise.points
 
     @property
     def hints(self) -> tuple[str, ...]:
@@ -217,8 +225,8 @@ def _compared(exercise: Exercise, actual: Sequence[DataFrame | str], text: str) 
         for line in comparison.messages
     ]
     score = _above(exercise.baseline, score_of(compared))
-    difference = next((comparison.difference for comparison in compared if comparison.difference is not None), None)
-    return Check(exercise, score, tuple(lines), difference)
+    first = next((comparison for comparison in compared if comparison.difference is not None), Comparison(0))
+    return Check(exercise, score, tuple(lines), first.difference, heading=first.heading)
 
 
 def score_of(compared: Sequence[Comparison]) -> float:

@@ -20,7 +20,7 @@ from pipemagic.teaching.exercises import advice
 from pipemagic.teaching.exercises.advice import shown
 from pipemagic.teaching.exercises.constructs import uses
 from pipemagic.teaching.exercises.matching import Column, Rows, columns_of
-from pipemagic.text import plural
+from pipemagic.text import join_words, plural
 
 _COLUMNS, _ROWS, _ORDER = 0.2, 0.6, 0.2
 _SHOWN = 5
@@ -46,7 +46,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The score from 0 to 1, the advice, and the first differing rows, None without any.
+    """The score from 0 to 1, the advice, and the first differing rows with the line above them, None without any.
 
     The score is rounded down to hundredths, and 1 only if everything is right.
     """
@@ -54,6 +54,7 @@ class Comparison:
     score: float
     messages: tuple[str, ...] = ()
     difference: pd.DataFrame | None = None
+    heading: str = ""
 
     @property
     def passed(self) -> bool:
@@ -81,10 +82,13 @@ def compare(expected: pd.DataFrame, actual: pd.DataFrame, rules: Rules = Rules()
         return Comparison(1.0)
     part = len(rows.expected) / max(rows.size, rows.given, 1) * len(columns) / len(names)
     score = _COLUMNS * share + (_ROWS + _ORDER * (not out_of_order.any())) * part
-    at = np.flatnonzero(out_of_order)
-    pairs = list(zip(at, at + rows.size, strict=True)) if rows.are_same else _different_rows(rows)
     score = min(0.99, math.floor(score * 100 + 1e-9) / 100)
-    return Comparison(score, tuple(messages), _difference(rows, pairs[:_SHOWN]))
+    if rows.are_same:
+        at = np.flatnonzero(out_of_order)
+        pairs, of, noun = list(zip(at[:_SHOWN], at[:_SHOWN] + rows.size, strict=True)), len(at), "position"
+    else:
+        pairs, of, noun = _different_rows(rows), rows.different, "row"
+    return Comparison(score, tuple(messages), _difference(rows, pairs), _heading(len(pairs), of, noun))
 
 
 # -- columns
@@ -155,8 +159,7 @@ def _row_advice(rows: Rows, sql: str, *, are_whole: bool) -> Iterator[str]:
         count = len(rows.missing)
         yield f"{count:,} of {plural(rows.size, 'row')} differ{'s' if count == 1 else ''}{sorted_before}"
     else:
-        traits = rows.traits if are_whole else rows.traits - {"repeated"}
-        yield advice.of_count(rows.size, rows.given, sql, traits)
+        yield _count_advice(rows, sql, are_whole=are_whole)
     only, size, expected, actual = rows.near
     for column in rows.columns:
         part = slice(size) if column is only else slice(size, None)
@@ -168,13 +171,43 @@ def _row_advice(rows: Rows, sql: str, *, are_whole: bool) -> Iterator[str]:
             yield f"column {shown(column.name)}: {why}"
 
 
+def _count_advice(rows: Rows, sql: str, *, are_whole: bool) -> str:
+    """Return advice on a wrong number of rows, which counts them as the differing rows below it show them."""
+    missing, extra = map(len, rows.unpaired)
+    pairs, is_extra = rows.different - missing - extra, rows.given > rows.size
+    parts = [plural(missing, "missing row")] * (missing > 0) + [plural(extra, "extra row")] * (extra > 0)
+    parts += [f"{plural(pairs, 'row')} that differ{'s' if pairs == 1 else ''}"] * (pairs > 0)
+    head = join_words(parts) if rows.given else "no rows"
+    terms, others = advice.grouping_of(sql)
+    grouped = [column for column in rows.columns if column.name.lower() in terms]
+    names = [column.name.lower() for column in rows.columns]
+    if grouped:  # repeated values of the groups' columns show that there are too many groups, or too few
+        expected, actual = rows.repeats(grouped)
+        if actual and not expected and (more := [shown(term) for term in terms if term not in names]):
+            return f"{head}: does {' or '.join(more)} in GROUP BY make too many groups?"
+        if expected and not actual and len(grouped) == len(terms):
+            less = [shown(name) for name in others if name in names] or ["a column"]
+            return f"{head}: is {' or '.join(less)} missing in GROUP BY?"
+    traits = rows.traits if are_whole else rows.traits - {"repeated"}
+    mixed = {"mixed"} if missing and extra else set()
+    return advice.of_count(head, rows.given, sql, traits | mixed, is_extra=is_extra)
+
+
 def _different_rows(rows: Rows) -> list[tuple[Any, Any]]:
-    """Return the first pairs of rows that differ, None for an absent one."""
+    """Return the first pairs of rows that differ, None for an absent one: of each kind at least one."""
     *_, expected, actual = rows.near
-    order = np.argsort(actual)[:_SHOWN]
+    missing, extra = rows.unpaired
+    order = np.argsort(actual)[: _SHOWN - bool(len(missing)) - bool(len(extra))]
     pairs: list[tuple[Any, Any]] = list(zip(expected[order], actual[order], strict=True))
-    pairs += [(row, None) for row in rows.missing[~np.isin(rows.missing, expected)][:_SHOWN]]
-    return pairs + [(None, row) for row in rows.extra[~np.isin(rows.extra, actual)][:_SHOWN]]
+    pairs += [(row, None) for row in missing[: _SHOWN - len(pairs) - bool(len(extra))]]
+    return pairs + [(None, row) for row in extra[: _SHOWN - len(pairs)]]
+
+
+def _heading(count: int, of: int, noun: str) -> str:
+    """Return the line above the differing rows."""
+    if count < of:
+        return f"The first {count} of {of:,} {noun}s that differ:"
+    return f"The {noun} that differs:" if of == 1 else f"The {noun}s that differ:"
 
 
 def _difference(rows: Rows, pairs: list[tuple[Any, Any]]) -> pd.DataFrame | None:

@@ -151,6 +151,23 @@ class Rows:
         first = [[column.values[row] for column in self.columns] for row in rest[:_LOOKED_AT]]
         return kinds | {"empty"} if all(None in row or 0 in row for row in first) else kinds
 
+    @cached_property
+    def unpaired(self) -> tuple[Any, Any]:
+        """The missing and the extra rows that are in no pair of `near`."""
+        *_, expected, actual = self.near
+        return _without(self.missing, expected), _without(self.extra, actual)
+
+    @property
+    def different(self) -> int:
+        """The number of pairs of `near`, and of the rows without a pair."""
+        return len(self.missing) + len(self.unpaired[1])
+
+    def repeats(self, columns: Iterable[Column]) -> tuple[bool, bool]:
+        """Return whether the expected and the actual rows have the same values in some columns more than once."""
+        ids = self.ids_of(columns)
+        expected, actual = ids[: self.size], ids[self.size :]
+        return len(np.unique(expected)) < len(expected), len(np.unique(actual)) < len(actual)
+
     def ids_of(self, columns: Iterable[Column]) -> Any:
         """Return a number for each row, equal for rows with the same values in some columns."""
         ids = np.zeros(self.size + self.given, np.int64)

@@ -6,10 +6,11 @@ import pytest
 from authored import BY_SPECIES, answer, make, state
 
 from pipemagic.errors import SessionError, StatementError
-from pipemagic.teaching.exercises import points, results
+from pipemagic.teaching.exercises import Exercise, points, results
 from pipemagic.teaching.exercises.authoring import order_columns
-from pipemagic.teaching.exercises.checking import check_cell, check_frame, check_state, hidden_score, record
+from pipemagic.teaching.exercises.checking import Check, check_cell, check_frame, check_state, hidden_score, record
 from pipemagic.teaching.exercises.running import EMPTY
+from pipemagic.teaching.magics import Feedback, summary
 
 
 @pytest.mark.parametrize("any_session", ["in_process", "on_sqld", "on_seed"], indirect=True)
@@ -362,3 +363,22 @@ def test_a_wrong_answer_never_gets_all_points(session, tmp_path):
         session, exercise, rows.replace("SELECT i FROM c", "SELECT CASE i WHEN 7 THEN 8 ELSE i END AS i FROM c")
     )
     assert check.points == 0.99
+
+
+@pytest.mark.parametrize(
+    ("score", "of", "quarters", "head"),
+    [
+        (0.1, 2, 0, "one: not yet (2 points)"),
+        (0.249, 10, 0, "one: not yet (10 points)"),
+        (0.25, 1, 0.25, "one: 0.25 of 1 point"),
+        (0.73, 10, 5, "one: 5 of 10 points"),
+        (0.99, 2, 1.5, "one: 1.5 of 2 points"),
+        (1, 2, 2, "one: passed, 2 of 2 points"),
+        (1, 0, 0, "one: passed, 0 of 0 points"),
+    ],
+)
+def test_points_are_shown_in_quarters_rounded_down(score, of, quarters, head):
+    check = record(Check(Exercise(name="one", points=of), score, () if score == 1 else ("it differs",)))
+    assert (check.quarters, Feedback(check).head) == (quarters, head)
+    assert points("one") == check.points == pytest.approx(score * of)  # exact
+    assert summary().points.tolist() == [quarters, quarters]

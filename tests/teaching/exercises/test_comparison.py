@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import random
+import re
 
 import numpy as np
 import pandas as pd
@@ -312,7 +313,76 @@ def test_rows_that_look_repeated_without_a_column():
 
 def test_the_number_of_rows_has_no_question_without_a_statement():
     assert messages(LATE, LATE.iloc[:2]) == ["1 missing row"]
-    assert compare(LATE, LATE.iloc[:2], sql="SELECT 1").messages == ("1 missing row: is a condition too strict?",)
+    assert compare(LATE, LATE.iloc[:2], sql="SELECT 1").messages == ("1 missing row",)  # it has no condition
+    where = "SELECT * FROM t WHERE x"
+    assert compare(LATE, LATE.iloc[:2], sql=where).messages == ("1 missing row: is a condition too strict?",)
+
+
+COUNT = re.compile(r"([\d,]+) (?:of [\d,]+ )?(?:missing |extra )?(?:row|position)s?\b")
+
+
+@settings(max_examples=100)
+@given(expected=st.lists(st.tuples(*[st.integers(0, 2)] * 2), min_size=1, max_size=12), data=st.data())
+def test_the_counts_agree_with_the_rows_shown(expected, data):
+    actual = data.draw(st.lists(st.tuples(*[st.integers(0, 2)] * 2), min_size=1, max_size=12))
+    result = compare(table(expected), table(actual))
+    if result.passed:
+        return
+    counts = [int(count) for count in COUNT.findall(result.messages[0])]
+    rows = result.difference.to_numpy().tolist()
+    blank_left = [row for row in rows if row[1] == "" and row[2] == ""]
+    assert len(rows) == min(5, sum(counts))
+    of = re.findall(r"The first (\d+) of (\d+) rows", result.heading)
+    assert of == ([(str(len(rows)), str(sum(counts)))] if sum(counts) > 5 else [])
+    assert ("missing row" in result.messages[0]) == any(row[0] == "missing" for row in rows)
+    assert ("extra row" in result.messages[0]) == bool(blank_left)
+
+
+@pytest.mark.parametrize(
+    ("actual", "message", "heading"),
+    [
+        ([1, 2], "1 missing row", "The row that differs:"),
+        ([1, 4, 5, 6], "2 missing rows and 3 extra rows", "The rows that differ:"),
+        ([1, 2, 4], "1 of 3 rows differs", "The row that differs:"),
+        ([4, 5, 6, 7, 8], "3 missing rows and 5 extra rows", "The first 5 of 8 rows that differ:"),
+        ([1, 2, 3, *range(4, 11)], "7 extra rows", "The first 5 of 7 rows that differ:"),
+    ],
+)
+def test_missing_and_extra_rows_are_counted_apart(actual, message, heading):
+    result = compare(frame(x=[1, 2, 3]), frame(x=actual))
+    assert (result.messages[0], result.heading) == (message, heading)
+
+
+def test_pairs_of_rows_that_differ_are_counted_apart():
+    result = compare(LATE, frame(carrier=["AA", "DL", "UA", "WN"], late=[3, 5, 9, 1]))
+    assert result.messages == ("1 extra row and 1 row that differs", "column late: expected number 8, got number 9")
+    assert result.difference.to_numpy().tolist() == [[3, "UA", 8, "UA", 9], [4, "", "", "WN", 1]]
+
+
+BY_BOTH = frame(kind=["a", "a", "b"], place=["x", "y", "x"], n=[1, 2, 3])
+BY_KIND = frame(kind=["a", "b"], n=[3, 3])
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "sql", "message"),
+    [
+        (BY_KIND, BY_BOTH, "SELECT kind, place, count(*) AS n FROM t GROUP BY kind, place",
+         "1 extra row and 1 row that differs: does place in GROUP BY make too many groups?"),
+        (BY_KIND, BY_BOTH[["kind", "n"]], "SELECT kind, count(*) AS n FROM t GROUP BY 1, t.place",
+         "1 extra row and 1 row that differs: does place in GROUP BY make too many groups?"),
+        (BY_BOTH, frame(kind=["a", "b"], place=["x", "x"], n=[3, 3]),
+         "SELECT kind, place, count(*) AS n FROM t GROUP BY kind",
+         "1 missing row and 1 row that differs: is place missing in GROUP BY?"),
+        (BY_BOTH, BY_KIND, "SELECT kind, count(*) AS n FROM t GROUP BY kind",
+         "1 missing row and 1 row that differs: is a column missing in GROUP BY?"),
+        (BY_KIND, frame(kind=["a", "b", "c"], n=[3, 3, 1]), "SELECT kind, count(*) AS n FROM t GROUP BY kind, id",
+         "1 extra row: is a condition missing or too wide?"),  # id makes no other groups
+        (BY_KIND, frame(kind=["a"], n=[3]), "SELECT kind, count(*) AS n FROM t WHERE x GROUP BY kind",
+         "1 missing row: is a condition too strict?"),
+    ],
+)  # fmt: skip
+def test_too_many_and_too_few_columns_in_group_by(expected, actual, sql, message):
+    assert message in compare(expected, actual, sql=sql).messages
 
 
 def test_without_any_rows():
