@@ -177,7 +177,7 @@ class ExerciseMagics(PluginMagics):
                 outcome = self._check_sql(chosen, cell, on, variables)
         outcome = checking.record(outcome)
         if recorder is not None and (outcome.passed or outcome.messages):
-            recorder.add_check(chosen.name, outcome.points, chosen.points)
+            recorder.add_check(outcome)
         show(Feedback(outcome))
         return self._answer(outcome) if cell is not None else None
 

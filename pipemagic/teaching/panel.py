@@ -16,7 +16,19 @@ from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block
 from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.teaching.classes import creation, model
-from pipemagic.teaching.classes.status import HEADERS, Progress, read_progress, summary, table_of, with_own_token
+from pipemagic.teaching.classes.status import (
+    ANSWER_HEADERS,
+    EXERCISE_HEADERS,
+    HEADERS,
+    Progress,
+    answer_table,
+    exercise_progress,
+    exercise_table,
+    read_progress,
+    summary,
+    table_of,
+    with_own_token,
+)
 from pipemagic.text import plural, shorten
 
 if TYPE_CHECKING:
@@ -35,8 +47,22 @@ COLUMNS = [
 ]  # fmt: skip
 
 
+EXERCISE_COLUMNS = [
+    {"title": title.capitalize(), "kind": kind}
+    for title, kind in zip(EXERCISE_HEADERS, ["", "number", "number", "number", "number"], strict=True)
+]
+
+ANSWER_COLUMNS = [
+    {"title": title.capitalize(), "kind": kind}
+    for title, kind in zip(ANSWER_HEADERS, ["", "number", "code", ""], strict=True)
+]
+
+
 class ClassPanel(Panel):
-    """Numbers of a class, a table of its students, and the details of one."""
+    """Numbers of a class and of its exercises, a table of its students, and the details of one.
+
+    Only that table and the details have names; they can be hidden, such as for a projector.
+    """
 
     title = "Class"
     interval = 10.0
@@ -57,6 +83,7 @@ class ClassPanel(Panel):
         self.class_: Class | None = None
         self.rows: Sequence[Progress] = ()
         self.chosen = ""
+        self.hides_students = False
 
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
@@ -65,9 +92,14 @@ class ClassPanel(Panel):
         self.name.widget.observe(lambda _: self.choose_class(), "value")
         self.reading_status = Status()
         self.details = StudentDetails(self)
+        self.exercises = Table(columns=EXERCISE_COLUMNS, label="Exercises", filter_from=1000)
+        self.answers = Table(columns=ANSWER_COLUMNS, label="Wrong answers", filter_from=1000)
+        self.answers.empty = "No wrong answer is that of three students or more now."
         self.table = Table({"details": self.choose}, columns=COLUMNS, label="Students", stacks=True)
+        self.hide_button = button("", self.toggle_students, kind="link")
         return [
-            self.none, self.name, self.about, self.numbers, self.reading_status, self.status, self.details, self.table
+            self.none, self.name, self.about, self.numbers, self.reading_status, self.status, self.exercises,
+            self.answers, self.hide_button, self.details, self.table,
         ]  # fmt: skip
 
     def tick(self) -> None:
@@ -91,7 +123,14 @@ class ClassPanel(Panel):
         self.reading_status.update(self.reading)
         self.table.empty = "Loading ..." if self.reading.busy else "No students."
         self.table.show([self._row(*pair) for pair in zip(rows, table_of(rows, time.time()), strict=True)])
-        show(self.table, bool(names) and self.reading.error is None)
+        exercises, is_read = exercise_progress(rows), bool(names) and self.reading.error is None
+        self.exercises.show([{"key": cells[0], "cells": list(cells)} for cells in exercise_table(exercises)])
+        self.answers.show([{"key": str(at), "cells": list(cells)} for at, cells in enumerate(answer_table(exercises))])
+        show(self.exercises, is_read and bool(exercises))
+        show(self.answers, is_read and bool(exercises) and bool(self.class_ and self.class_.record))
+        show(self.hide_button, is_read and bool(exercises))
+        self.hide_button.description = "Show students" if self.hides_students else "Hide students"
+        show(self.table, is_read and not self.hides_students)
         self.details.update()
         if self.class_ is None and names and not (self.reading.busy or self.reading.error):
             self.read()
@@ -141,6 +180,11 @@ class ClassPanel(Panel):
 
     # -- actions
 
+    def toggle_students(self) -> None:
+        """Hide everything with names, or show it again."""
+        self.hides_students, self.chosen = not self.hides_students, ""
+        self.close_form()
+
     def choose(self, database: str) -> None:
         """Show the details of a student, or close them."""
         self.chosen = "" if database == self.chosen else database
@@ -176,8 +220,12 @@ class StudentDetails(ipywidgets.VBox):
         self.heading = Line(tag="h3")
         close = button("Close details", lambda: panel.choose(panel.chosen), kind="link").add_class("pm-cancel")
         self.database, self.error = Line(class_="pm-faint"), Line()
-        columns = [{"title": "Exercise"}, *({"title": title, "kind": "number"} for title in ("Points", "Of"))]
-        self.exercises = Table(columns=columns, label="Exercises", empty="No exercise has been checked.")
+        numbers = ({"title": title, "kind": "number"} for title in ("Points", "Of", "Attempts"))
+        self.exercises = Table(
+            columns=[{"title": "Exercise"}, *numbers],
+            label="Exercises of the student",
+            empty="No exercise has been checked.",
+        )
         self.reset_button = panel.control("Reset database ...", lambda: panel.show_form(self.confirm), kind="danger")
         self.confirm = ConfirmForm(panel, "reset", "Reset database", panel.reset_database, nothing="nothing was reset")
         head = row(self.heading, close, class_="pm-head")
@@ -195,7 +243,8 @@ class StudentDetails(ipywidgets.VBox):
         self.database.set_text(f"Database {chosen.database}")
         self.error.set_text(chosen.problem or (f"Last error: {chosen.error}" if chosen.error else ""))
         self.exercises.show([
-            {"key": name, "cells": [name, f"{points:g}", f"{of:g}"]} for name, (points, of) in chosen.exercises.items()
+            {"key": name, "cells": [name, f"{tries.points:g}", f"{tries.of:g}", str(tries.attempts)]}
+            for name, tries in chosen.exercises.items()
         ])  # fmt: skip
         show(self.reset_button, panel.open_form is not self.confirm)
         template = panel.class_.template if panel.class_ else ""

@@ -27,10 +27,10 @@ def _own_settings(tmp_path, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
 
 
-def a_class(session, name="sql", *, template="main"):
+def a_class(session, name="sql", *, template="main", record=False):
     """Create a class with a database for each student, and return it."""
     api = session.organization.api
-    made = model.Class(name, api.url, api.slug, "default", template, expires=time.time() + 3600)
+    made = model.Class(name, api.url, api.slug, "default", template, expires=time.time() + 3600, record=record)
     creation.add_students(made, [Student(student.casefold(), student) for student in NAMES], api.slug)
     creation.create(api, made)
     return made
@@ -76,9 +76,39 @@ def test_the_panel_shows_what_each_student_did(page, made):
     ]  # fmt: skip
     assert panel.cells("Students", "王小明")["Connected"] == ""
     panel.click("Details of Ada")
-    assert panel.rows("Exercises") == [["one", "2", "2"], ["two", "0.5", "1"]]
+    assert panel.rows("Exercises of the student") == [["one", "2", "2", "1"], ["two", "0.5", "1", "1"]]
     panel.click("Close details")
     assert not panel.can("Reset database ...")
+
+
+def test_the_exercises_and_wrong_answers_have_no_names(page, session):
+    session.run("CREATE TABLE city AS SELECT 'Köln' AS name")
+    made = a_class(session, record=True)
+    for number, seat in enumerate(made.seats):
+        work(seat, *["0, 0, NULL, 'first', 1, 2"] * (number + 1), "0, 0, NULL, 'second', 1, 1")
+        with connect(seat.url, seat.token) as database:
+            database.execute("INSERT INTO pipemagic_answers VALUES ('0', 'select <b>', 'no such column: <b>')")
+    panel = page("class")
+    panel.wait("3 of 3 connected, 0 passed all 2 exercises, 0 with errors")
+    assert panel.rows("Exercises") == [["first", "3", "0", "2.0", "1 of 2"], ["second", "3", "3", "1.0", "1 of 1"]]
+    assert panel.rows("Wrong answers") == [["first", "3", "select <b>", "no such column: <b>"]]
+    assert "Ada" in panel.words
+    panel.click("Details of Ada")
+    panel.click("Hide students")
+    assert "first" in panel.words
+    assert not any(name in panel.words for name in NAMES)
+    panel.click("Show students")
+    assert "Ada" in panel.words
+    assert "select" not in panel.html
+
+
+def test_a_class_that_records_no_answers_shows_none(page, made):
+    for seat in made.seats:
+        work(seat, "0, 0, NULL, 'first', 1, 2")
+    panel = page("class")
+    panel.wait("3 of 3 connected, 0 passed all 1 exercise")
+    assert panel.rows("Exercises") == [["first", "3", "0", "1.0", "1 of 2"]]
+    assert "No wrong answer is that of three students or more now." not in panel.words
 
 
 def test_the_panel_reads_again_while_it_is_displayed(page, made, monkeypatch):

@@ -16,8 +16,8 @@ from waiting import pause, until
 from pipemagic.client.database import Database
 from pipemagic.errors import StatementError
 from pipemagic.teaching.classes import model, progress
-from pipemagic.teaching.classes.progress import PROGRESS_DDL
-from pipemagic.teaching.classes.status import Progress, read_progress, summary, table_of
+from pipemagic.teaching.classes.progress import ANSWERS_DDL, PROGRESS_DDL
+from pipemagic.teaching.classes.status import Progress, Tries, read_progress, summary, table_of
 from pipemagic.teaching.exercises import results
 
 __all__ = ["ipython", "plain_shell", "server", "service", "shell"]
@@ -27,6 +27,7 @@ ONE = "%%exercise one\n-- points: 2\nSELECT count(*) AS n FROM birds"
 ROWS = "SELECT cells, errors, error, exercise, points, of FROM pipemagic_progress ORDER BY id"
 SUMS = "SELECT sum(cells), sum(errors) FROM pipemagic_progress"
 CONNECTED = (0, 0, None, None, None, None)
+ANSWERS = "SELECT exercise, answer, reason FROM pipemagic_answers JOIN pipemagic_progress USING (id) ORDER BY id"
 
 
 class Seat:
@@ -101,6 +102,75 @@ def test_cells_errors_and_checks_are_recorded(seat, often):
     assert seat.teacher.execute("SELECT max(abs(unixepoch() - unixepoch(at))) < 60 FROM pipemagic_progress").rows == [
         (1,)
     ]
+
+
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
+def test_wrong_answers_are_recorded_where_there_is_a_table_for_them(seat, often):
+    seat.teacher.execute(ANSWERS_DDL)
+    assert "points, and wrong answers to exercises without their literals" in seat.connect().out
+    seat.shell(ONE)
+    seat.shell("%%check one\nSELECT count(*) AS n FROM birds WHERE name = 'a secret'")
+    seat.shell("%%check one\nSELECT nme FROM birds -- a secret")
+    seat.shell("%%check one\nSELECT count(*) AS n FROM birds")
+    seat.shell("frame = _")
+    seat.shell("%check one frame")
+    seat.rows(5)
+    first, second = until(lambda: len(rows := seat.teacher.execute(ANSWERS).rows) == 2 and rows)
+    assert first[:2] == ("one", "select count(*) as n from birds where name = ?")
+    assert first[2]
+    assert second == ("one", "select nme from birds", "no such column: nme")
+
+
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
+def test_a_student_who_deletes_the_wrong_answers(seat, often):
+    """Points are recorded without them, and nothing is sent for ever."""
+    seat.teacher.execute(ANSWERS_DDL)
+    seat.connect()
+    seat.shell(ONE)
+    seat.shell("%sql DROP TABLE pipemagic_answers")
+    seat.shell("%%check one\nSELECT count(*) AS n, 1 FROM birds")
+    seat.shell("%sql SELECT 1")
+    until(lambda: seat.teacher.execute(SUMS).rows == [(2, 0)])
+    assert seat.teacher.execute("SELECT count(points) FROM pipemagic_progress").rows == [(1,)]
+    until(lambda: not seat.recorder.failures)
+    assert read_one(seat, record=True).exercises["one"].attempts == 1
+    seat.teacher.execute("CREATE VIEW pipemagic_answers AS SELECT 1 AS id, 'x' AS answer, 'x' AS reason")
+    row = read_one(seat, record=True)
+    assert (row.exercises["one"].attempts, row.answers) == (1, {})
+
+
+NO_ANSWERS = {
+    "texts": "'never', 'x'",
+    "a long text": "printf('%.*c', 5000, 'a'), printf('%.*c', 5000, 'b')",
+    "blobs": "x'61', x'62'",
+    "numbers": "1e999, 3",
+    "controls": "char(27, 10, 0x202e) || 'x', '<script>'",
+}
+
+
+@pytest.mark.parametrize("values", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_a_student_who_writes_nonsense_as_an_answer(seat, values):
+    seat.teacher.execute(ANSWERS_DDL)
+    seat.teacher.execute("INSERT INTO pipemagic_progress(id, exercise, points, of) VALUES (1, 'one', 0, 2)")
+    seat.teacher.execute(f"INSERT INTO pipemagic_answers VALUES (1, {values})")
+    [answer] = read_one(seat, record=True).answers.values()
+    assert 0 < len(answer.sql) <= 1000
+    assert 0 < len(answer.reason) <= 200
+
+
+def test_the_last_answer_of_an_exercise_that_was_not_passed(seat):
+    seat.teacher.execute(ANSWERS_DDL)
+    seat.teacher.execute(
+        "INSERT INTO pipemagic_progress(id, exercise, points, of) VALUES"
+        " (1, 'one', 0, 2), (2, 'one', 1, 2), (3, 'two', 0, 1), (4, 'two', 1, 1), (5, 'two', 0, 1), (6, 'one', 0.5, 2)"
+    )
+    seat.teacher.execute(
+        "INSERT INTO pipemagic_answers VALUES (1, 'a', ''), (2, 'b', 'why'), (3, 'c', ''), (5, 'd', '')"
+    )
+    row = read_one(seat, record=True)
+    assert row.answers == {"one": ("b", "why")}
+    assert row.exercises == {"one": Tries(1.0, 2.0, 3), "two": Tries(1.0, 1.0, 2)}
+    assert read_one(seat).answers == {}
 
 
 def test_nothing_is_recorded_elsewhere_or_read_only(seat):
@@ -240,9 +310,9 @@ def test_an_exercise_on_a_statement_ignores_the_table(seat, often):
     assert not [label for label in labels if "pipemagic" in label]
 
 
-def read(*seats):
+def read(*seats, record=False):
     """Return the progress that the teacher reads."""
-    class_ = model.Class("sql", "http://x", "local", "default", seats=list(seats))
+    class_ = model.Class("sql", "http://x", "local", "default", record=record, seats=list(seats))
     return read_progress(class_, lambda student: Database(student.url, student.token))
 
 
@@ -264,7 +334,7 @@ def test_the_teacher_reads_what_the_students_did(seat, often, monkeypatch):
     first = rows[0]
     assert time.time() - 60 < first.connected <= first.last < time.time() + 60
     assert (first.cells, first.errors, first.error) == (1, 1, "no such column: nope")
-    assert (first.exercises, first.passed({"one"})) == ({"one": (2.0, 2.0)}, 1)
+    assert (first.exercises, first.passed({"one"})) == ({"one": Tries(2.0, 2.0, 1)}, 1)
     assert all(row.problem and row.connected is None for row in rows[1:])
     assert summary(rows) == "1 of 3 connected, 1 passed all 1 exercise, 1 with errors, 2 databases not readable"
     assert table_of(rows, first.last + 150)[0][2:] == ("2 min ago", "1", "1", "1 of 1", "no such column: nope")
@@ -279,22 +349,22 @@ def test_a_student_without_rows_and_one_without_the_table(seat):
     assert read_one(seat).problem == "the table pipemagic_progress was deleted"
 
 
-def read_one(seat):
+def read_one(seat, *, record=False):
     """Return the progress that the teacher reads."""
-    [row] = read(model.Seat("1", "Ana", "a", url=seat.url, token=seat.token))
+    [row] = read(model.Seat("1", "Ana", "a", url=seat.url, token=seat.token), record=record)
     json.dumps(asdict(row), allow_nan=False)
     return row
 
 
 NONSENSE = {
-    "texts": ("'never', 'many', 'few', 'bad', 'one', 'all', NULL", (0, 0, "bad", {"one": (0.0, 0.0)})),
-    "infinity": ("1, 9e999, 9e999, 'bad', 'one', 9e999, 9e999", (10**6, 10**6, "bad", {"one": (1e6, 1e6)})),
-    "less than nothing": ("1, -9e999, -3, 'bad', 'one', -9e999, -1", (0, 0, "bad", {"one": (0.0, 0.0)})),
-    "large numbers": ("1, 1 << 62, 1 << 62, '', 'one', 1e300, 2", (10**6, 10**6, None, {"one": (1e6, 2.0)})),
-    "blobs": ("1, x'61', x'62', x'6261', x'6f6e65', x'32', x'32'", (0, 0, "ba", {"one": (2.0, 2.0)})),
+    "texts": ("'never', 'many', 'few', 'bad', 'one', 'all', NULL", (0, 0, "bad", {"one": Tries(0.0, 0.0, 1)})),
+    "infinity": ("1, 9e999, 9e999, 'bad', 'one', 9e999, 9e999", (10**6, 10**6, "bad", {"one": Tries(1e6, 1e6, 1)})),
+    "less than nothing": ("1, -9e999, -3, 'bad', 'one', -9e999, -1", (0, 0, "bad", {"one": Tries(0.0, 0.0, 1)})),
+    "large numbers": ("1, 1 << 62, 1 << 62, '', 'one', 1e300, 2", (10**6, 10**6, None, {"one": Tries(1e6, 2.0, 1)})),
+    "blobs": ("1, x'61', x'62', x'6261', x'6f6e65', x'32', x'32'", (0, 0, "ba", {"one": Tries(2.0, 2.0, 1)})),
     "long texts": (
         "1, 1, 1, printf('%.*c', 1000, 'e'), printf('%.*c', 1000, 'n'), 1, 2",
-        (1, 1, 200 * "e", {100 * "n": (1.0, 2.0)}),
+        (1, 1, 200 * "e", {100 * "n": Tries(1.0, 2.0, 1)}),
     ),
 }  # fmt: skip
 

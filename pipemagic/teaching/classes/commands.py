@@ -84,10 +84,12 @@ def folder(text: str) -> Path:
 @click.option("--size-limit", type=size_limit, metavar="SIZE", help="Maximum size of each database, for example 100mb.")
 @click.option("--address", type=address, metavar="URL", help="The address that students use, if it is another one.")
 @click.option("--link", metavar="URL", help="A link on the hand-outs, for example to the notebook.")
+@click.option("--record", is_flag=True, help="Record wrong answers to exercises, without their literals.")
 @click.option("--new-tokens", is_flag=True, help="Create new tokens for all students, with a new expiration.")
 @click.option("--output", type=folder, default=".", metavar="DIR", help="The folder for the hand-outs.")
 def create(
-    api: Management, file: Path, group: str, template: str, expires: float, name: str, new_tokens: bool, output: Path,
+    api: Management, file: Path, group: str, template: str, expires: float, name: str, record: bool, new_tokens: bool,
+    output: Path,
     **others: str | None,
 ) -> None:  # fmt: skip
     """Create a database for each student, and write the hand-outs.
@@ -102,6 +104,7 @@ def create(
         raise SessionError(text, hint="choose another one with --name")
     with model.locked(name):
         lesson = _class_of(api, name, {"group": group, "template": template}, others)
+        _set_record(lesson, record=record)
         extended = new_tokens or lesson.expires <= time.time() or not any(seat.token for seat in lesson.seats)
         if extended:
             lesson.expires = time.time() + expires
@@ -133,6 +136,16 @@ def _class_of(api: Management, name: str, fixed: Mapping[str, str], others: Mapp
         if value is not None:
             setattr(lesson, field, value)
     return lesson
+
+
+def _set_record(lesson: Class, *, record: bool) -> None:
+    """Let a new class record wrong answers; raise SessionError for one with students, whom nobody has told."""
+    if record and not lesson.record and any(seat.ready for seat in lesson.seats):
+        raise SessionError(
+            f"the class {lesson.name} was created without --record",
+            hint="choose another name for a new class with --name",
+        )
+    lesson.record = lesson.record or record
 
 
 def _check_service(api: Management, lesson: Class) -> None:
@@ -196,22 +209,37 @@ def reset(
 
 @api_command(class_, "status", _CLASS, console.json_option)
 def show_status(api: Management, name: str, as_json: bool) -> None:
-    """Show the progress of the students.
+    """Show the progress of the students and of the exercises.
 
-    For each student: time of connection, last activity, cells, errors and passed exercises.
+    For each student: time of connection, last activity, cells, errors and passed exercises. For each exercise: how many
+    students tried and passed it, the mean number of attempts and points, and with `class create --record` the wrong
+    answers that at least three students have now.
     """
     lesson = model.load(name)
     _check_service(api, lesson)
     creation.refresh(lesson, creation.existing(api))
     access = creation.Access(api, lesson, read_only=True)
     rows = status.read_progress(lesson, status.with_own_token(access))
+    exercises = status.exercise_progress(rows)
     if as_json:
-        console.print_json([asdict(row) for row in rows])
+        students = [{key: value for key, value in asdict(row).items() if key != "answers"} for row in rows]
+        console.print_json({
+            "class": lesson.name, "expires": lesson.expires, "students": students,
+            "exercises": [asdict(row) for row in exercises],
+        })  # fmt: skip
         return
     table = status.table_of(rows, time.time())
     console.print_table(status.HEADERS, [
         (shorten(student, 40), *numbers, shorten(escape_controls(error), 60)) for student, *numbers, error in table
     ])  # fmt: skip
+    if exercises:
+        console.print_line("")
+        console.print_table(status.EXERCISE_HEADERS, status.exercise_table(exercises))
+    if answers := status.answer_table(exercises):
+        console.print_line("")
+        console.print_table(status.ANSWER_HEADERS, [
+            (name, students, shorten(answer, 80), shorten(reason, 60)) for name, students, answer, reason in answers
+        ])  # fmt: skip
     end = "ended" if lesson.expires <= time.time() else "ends"
     console.print_note(f"{lesson.name}: {status.summary(rows)}. The lesson {end} at {_local(lesson.expires)}.")
 

@@ -36,7 +36,7 @@ from pipemagic.teaching.classes.roster import Student, database_name, folded
 from pipemagic.teaching.classes.template import (
     Content,
     Template,
-    add_progress_table,
+    add_tables,
     read_content,
     read_template,
     restore,
@@ -322,25 +322,25 @@ class _Work:
 
     def _fill(self, database: Database, *, fresh: bool) -> None:
         """Send the content of the template, unless the database is a copy; raise SessionError for one of others."""
-        content, owner = read_content(database), self._class.id
+        content, owner, record = read_content(database), self._class.id, self._class.record
         copied = self._copies and content.objects == self.content.objects
         if content.owner == owner:  # a restore may have been interrupted
             try:
-                restore(database, self.template, owner)
+                restore(database, self.template, owner, record=record)
             except UnsupportedError:
                 if not copied:
                     raise
         elif not (fresh or self._is_unmarked(content)):
             raise _foreign(self._class, database.url)
         elif copied:
-            add_progress_table(database, content, owner)
+            add_tables(database, content, owner, record=record)
             self._class.copies = True
         else:
-            restore(database, self.template, owner)
+            restore(database, self.template, owner, record=record)
 
     def _is_unmarked(self, content: Content) -> bool:
         """Return True for a database as it is between its creation and the creation of the progress table."""
-        if not content.objects and not content.progress:
+        if not content.objects and not content.tables:
             return True
         return self._copies and content == self.content
 
@@ -355,7 +355,7 @@ class _Work:
 
         def send() -> None:
             with self._open(seat) as database:
-                restore(database, self.template, self._class.id)
+                restore(database, self.template, self._class.id, record=self._class.record)
 
         self.with_retries(send, StatementError)
         seat.ready = True

@@ -40,6 +40,7 @@ class Class(msgspec.Struct):
     """A class: the organization ``organization`` at ``api`` has its databases in ``group``.
 
     ``id`` is in each of its databases. ``copies`` is set if the service has copied the template itself.
+    ``record`` is set if wrong answers are recorded in them.
 
     ``template`` is the database that each student gets a copy of, '' for none. ``expires`` is the end of the lesson, in
     Unix seconds. ``address`` is the address that students use, '' for that of each database; ``link`` is printed in the
@@ -57,6 +58,7 @@ class Class(msgspec.Struct):
     link: str = ""
     id: str = msgspec.field(default_factory=lambda: secrets.token_hex(8))
     copies: bool = False
+    record: bool = False
     seats: list[Seat] = []
 
     def save(self) -> None:

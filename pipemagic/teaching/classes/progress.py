@@ -5,24 +5,36 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING
 
 from pipemagic.client.replication import ReplicationState
+from pipemagic.errors import StatementError
 from pipemagic.hrana.stream import Tx
+from pipemagic.teaching.classes.answers import wrong_answer
 from pipemagic.text import mask_passwords
 
 if TYPE_CHECKING:
+    from pipemagic.client.database import Database
     from pipemagic.session import Session
     from pipemagic.session.connection import Connection
     from pipemagic.session.signals import CellEvent, Subject
+    from pipemagic.teaching.exercises import Check
 
 PROGRESS_TABLE = "pipemagic_progress"
 """The table of a database of a class in which progress is recorded."""
 
+ANSWERS_TABLE = "pipemagic_answers"
+"""The table in which wrong answers are recorded; only the databases of a class created with ``--record`` have it."""
+
 RECORDED = f"Recorded for the teacher: cells, errors, the last error and points (table {PROGRESS_TABLE})."
+
+RECORDED_ANSWERS = (
+    "Recorded for the teacher: cells, errors, the last error, points, and wrong answers to exercises without their "
+    f"literals (tables {PROGRESS_TABLE} and {ANSWERS_TABLE})."
+)
 
 PROGRESS_DDL = f"""\
 CREATE TABLE IF NOT EXISTS {PROGRESS_TABLE}(
@@ -32,6 +44,12 @@ CREATE TABLE IF NOT EXISTS {PROGRESS_TABLE}(
     error TEXT,  -- the last of these errors
     exercise TEXT, points REAL, of REAL)  -- a check of an exercise"""
 """Creates the table in a database; nothing is recorded in a database without it."""
+
+ANSWERS_DDL = f"""\
+CREATE TABLE IF NOT EXISTS {ANSWERS_TABLE}(
+    id INTEGER PRIMARY KEY,  -- of the check in {PROGRESS_TABLE}
+    answer TEXT, reason TEXT)"""
+"""Creates the table for wrong answers."""
 
 INTERVAL = 5.0
 """Seconds between two requests; the first one and the checks of exercises do not wait."""
@@ -55,6 +73,7 @@ LONGEST_ERROR = 200
 """The most characters of a message that are recorded."""
 
 _INSERT = f"INSERT OR IGNORE INTO {PROGRESS_TABLE}(id, cells, errors, error, exercise, points, of) VALUES "
+_INSERT_ANSWERS = f"INSERT OR IGNORE INTO {ANSWERS_TABLE}(id, answer, reason) VALUES "
 
 _Row = tuple[int, int, int, str | None, str | None, float | None, float | None]
 
@@ -62,7 +81,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recorder(threading.Thread):
-    """Records the cells, errors and checks of one connection.
+    """Records the cells, errors and checks of one connection, and wrong answers if its database has a table for them.
 
     The thread sends them in requests of their own, outside of the wire view, so they see no transaction of the
     student. Nothing is sent while a cell runs or a transaction is open: the student's write would fail after a write of
@@ -77,6 +96,7 @@ class Recorder(threading.Thread):
         self._id = self._cells = self._errors = 0
         self._error: str | None = None
         self._rows: list[_Row] = [self._take_row()]  # without a cell: the student is connected
+        self._answers: list[tuple[int, str, str]] = []
         self._due = 0.0
         self._is_paused = self._is_closed = False
         self.failures = 0  # since the last request that succeeded
@@ -92,10 +112,14 @@ class Recorder(threading.Thread):
             if self._cells == 1:  # it was woken by the first; waking it at each cell would slow cells down
                 self._changed.notify()
 
-    def add_check(self, exercise: str, points: float, of: float) -> None:
-        """Record the points of an answer to an exercise, at once."""
+    def add_check(self, check: Check) -> None:
+        """Record the outcome of a check, at once."""
+        records_answers = ANSWERS_TABLE in self._connection.marker_tables
+        answer = wrong_answer(check) if records_answers else None
         with self._changed:
-            self._rows.append(self._take_row(exercise, points, of))
+            self._rows.append(self._take_row(check.exercise.name, check.points, check.exercise.points))
+            if answer:
+                self._answers.append((self._id, *answer))
             self._due = 0.0
             self._changed.notify()
 
@@ -146,15 +170,17 @@ class Recorder(threading.Thread):
         with self._changed:
             if self._cells:
                 self._rows.append(self._take_row())
-            rows = self._rows[:MOST_ROWS]
+            rows, answers = self._rows[:MOST_ROWS], self._answers[:MOST_ROWS]
         self._wait(INTERVAL)
         if not rows:
             return
         try:
             with self._connection.database.sibling(timeout=TIMEOUT) as database:
                 database.replication = ReplicationState()  # reads of the student must not wait for these rows
-                values = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(rows))
-                database.execute(_INSERT + values, [value for row in rows for value in row])
+                _insert(database, _INSERT, rows)
+                if answers:
+                    with suppress(StatementError):  # the student has deleted the table
+                        _insert(database, _INSERT_ANSWERS, answers)
         except Exception as error:  # noqa: BLE001 - it must not appear among the student's cells
             _log.info("progress is not recorded: %s", error)
             self.failures += 1
@@ -163,10 +189,16 @@ class Recorder(threading.Thread):
             self.failures = 0
             with self._changed:
                 del self._rows[: len(rows)]
+                del self._answers[: len(answers)]
 
     def _wait(self, seconds: float) -> None:
         with self._changed:
             self._due = time.monotonic() + seconds
+
+
+def _insert(database: Database, into: str, rows: Sequence[tuple[object, ...]]) -> None:
+    values = f"({', '.join('?' * len(rows[0]))})"
+    database.execute(into + ", ".join([values] * len(rows)), [value for row in rows for value in row])
 
 
 class Recorders:
@@ -178,7 +210,7 @@ class Recorders:
         self._lock = threading.Lock()
         self._session = session
         self._records = False
-        session.marker_tables.add(PROGRESS_TABLE)
+        session.marker_tables.update((PROGRESS_TABLE, ANSWERS_TABLE))
         session.connected.connect(self.connected)
         session.changes.connect(self.changed)
         session.closed.connect(self.close)
@@ -191,7 +223,7 @@ class Recorders:
         """Start a recorder for a new connection to a database of a class, and tell the student."""
         if connection.read_only or PROGRESS_TABLE not in connection.marker_tables:
             return
-        connection.notes.append(RECORDED)
+        connection.notes.append(RECORDED_ANSWERS if ANSWERS_TABLE in connection.marker_tables else RECORDED)
         with self._lock:
             if not self._records:  # most sessions have no such database
                 self._records = True

@@ -9,8 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from pipemagic import sql
 from pipemagic.client.database import Database
@@ -18,7 +17,7 @@ from pipemagic.client.statement_errors import statement_error
 from pipemagic.client.transfer import dumped
 from pipemagic.errors import UnsupportedError
 from pipemagic.hrana.messages import Close, ErrorEntry, Sequence
-from pipemagic.teaching.classes.progress import PROGRESS_DDL, PROGRESS_TABLE
+from pipemagic.teaching.classes.progress import ANSWERS_DDL, ANSWERS_TABLE, PROGRESS_DDL, PROGRESS_TABLE
 from pipemagic.text import escape_controls, shorten
 
 CHUNK = 512 * 1024
@@ -33,7 +32,10 @@ ORDER BY type = 'table', type = 'view', sql NOT LIKE 'CREATE VIRTUAL%'
 """Everything to drop, in that order: triggers, views, virtual tables, tables."""
 
 _OWNER = re.compile(rf"CREATE TABLE {PROGRESS_TABLE}\(  -- class (\w+)\n")
-_OF_PROGRESS = re.compile(rf"(?:CREATE TABLE(?: IF NOT EXISTS)?|INSERT INTO)\s+\W?{PROGRESS_TABLE}\b", re.IGNORECASE)
+_OF_CLASS = re.compile(
+    rf"(?:CREATE TABLE(?: IF NOT EXISTS)?|INSERT INTO)\s+\W?(?:{PROGRESS_TABLE}|{ANSWERS_TABLE})\b", re.IGNORECASE
+)
+_ANSWERS_DDL = ANSWERS_DDL.replace("IF NOT EXISTS ", "")
 _VIRTUAL = re.compile(r"CREATE\s+VIRTUAL\b", re.IGNORECASE)
 _PRAGMA = re.compile(r"PRAGMA\s+(\w+)", re.IGNORECASE)
 _TRANSACTION = re.compile(r"(?:BEGIN(?: TRANSACTION)?|COMMIT)\s*\Z", re.IGNORECASE)
@@ -81,10 +83,10 @@ def _is_of_dump(statement: str) -> bool:
 
 
 def _is_content(statement: str) -> bool:
-    """Return False for the transaction and the settings of a dump, and for the progress of a class."""
+    """Return False for the transaction and the settings of a dump, and for the tables of a class."""
     if (pragma := _pragma(statement)) is not None:
         return pragma in ("user_version", "application_id")
-    return not _TRANSACTION.match(statement) and not _OF_PROGRESS.match(statement)
+    return not _TRANSACTION.match(statement) and not _OF_CLASS.match(statement)
 
 
 def _pragma(statement: str) -> str | None:
@@ -93,56 +95,62 @@ def _pragma(statement: str) -> str | None:
     return match and match[1].lower()
 
 
-class Content(NamedTuple):
+@dataclass(frozen=True)
+class Content:
     """The content of a database without its rows.
 
     ``objects`` maps the names of tables, views and triggers to their kinds, in the order in which they can be dropped.
-    ``progress`` is the kind of the object with the name of the progress table, '' if there is none. ``owner`` is the id
-    of the class for which the progress table was created, '' if it was not, or was altered.
+    ``tables`` maps the names of the tables of a class (for progress and for wrong answers) to the kinds of the objects
+    with these names. ``owner`` is the id of the class for which the progress table was created, '' if it was not, or
+    was altered; ``records`` is True if the table for wrong answers is unaltered, too.
     """
 
     objects: dict[str, str]
-    progress: str = ""
+    tables: dict[str, str] = field(default_factory=dict)
     owner: str = ""
+    records: bool = False
 
 
 def read_content(database: Database) -> Content:
     """Read the objects of a database."""
-    objects, progress, owner = dict[str, str](), "", ""
+    objects, tables, owner, records = dict[str, str](), dict[str, str](), "", False
     for kind, name, text in database.execute(_OBJECTS.strip()).rows:
         if kind not in ("table", "view", "trigger"):
             raise UnsupportedError(f"the server lists an object of an unknown type: {kind!r}")
-        if name != PROGRESS_TABLE:
-            objects[str(name)] = str(kind)
-        else:
-            progress, owner_match = str(kind), _OWNER.match(str(text))
-            owner = owner_match[1] if owner_match and str(text) == _stored(_progress_ddl(owner_match[1])) else ""
-    return Content(objects, progress, owner)
+        (tables if name in (PROGRESS_TABLE, ANSWERS_TABLE) else objects)[str(name)] = str(kind)
+        if name == PROGRESS_TABLE and (match := _OWNER.match(str(text))):
+            owner = match[1] if str(text) == _stored(_progress_ddl(match[1])) else ""
+        elif name == ANSWERS_TABLE:
+            records = str(text) == _stored(_ANSWERS_DDL)
+    return Content(objects, tables, owner, records)
 
 
-def add_progress_table(database: Database, content: Content, owner: str) -> None:
-    """Create the table for the progress of a student, in the place of another one; it names the class.
+def add_tables(database: Database, content: Content, owner: str, *, record: bool) -> None:
+    """Create the tables for the progress of a student, in the place of others; one names the class.
 
-    Raise StatementError if another command has created it meanwhile.
+    ``record`` is True for a table for wrong answers. Raise StatementError if another command has created one meanwhile.
     """
-    database.batch([*_drop_progress(content), _progress_ddl(owner)])
+    database.batch(_class_tables(content, owner, record=record))
 
 
-def restore(database: Database, template: Template, owner: str) -> None:
-    """Replace the content of a database with the content of a template; keep an intact progress table of the class.
+def restore(database: Database, template: Template, owner: str, *, record: bool) -> None:
+    """Replace the content of a database with the content of a template; keep unaltered tables of the class.
 
     A template of up to `CHUNK` characters is applied in one transaction, a larger one in several.
     """
     content = read_content(database)
     drops = [f"DROP {kind} {sql.quote(name)}" for name, kind in content.objects.items()]
-    if content.owner != owner:
-        drops += [*_drop_progress(content), _progress_ddl(owner)]
-    for chunk in _chunks([*drops, *template.statements]):
+    for chunk in _chunks([*drops, *_class_tables(content, owner, record=record), *template.statements]):
         _run(database, chunk)
 
 
-def _drop_progress(content: Content) -> list[str]:
-    return [f"DROP {content.progress} {PROGRESS_TABLE}"] if content.progress else []
+def _class_tables(content: Content, owner: str, *, record: bool) -> list[str]:
+    """Return the statements that create the tables of a class that are missing, altered or of another class."""
+    ddl = {PROGRESS_TABLE: _progress_ddl(owner)} if content.owner != owner else {}
+    if not (content.owner == owner and content.records == record):
+        ddl[ANSWERS_TABLE] = _ANSWERS_DDL if record else ""
+    drops = [f"DROP {content.tables[name]} {name}" for name in ddl if name in content.tables]
+    return [*drops, *filter(None, ddl.values())]
 
 
 def _progress_ddl(owner: str) -> str:

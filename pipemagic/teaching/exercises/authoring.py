@@ -12,7 +12,7 @@ from pipemagic.errors import SessionError
 from pipemagic.explore.query import queries_of
 from pipemagic.explore.token_tree import Group, nest
 from pipemagic.session.cell import Cell, parse_cell
-from pipemagic.teaching.classes.progress import PROGRESS_TABLE
+from pipemagic.teaching.classes.progress import ANSWERS_TABLE, PROGRESS_TABLE
 from pipemagic.teaching.exercises.arbitrary import Reference, check_definite
 from pipemagic.teaching.exercises.checking import compare_all, same, score_of
 from pipemagic.teaching.exercises.comparison import Rules
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _OBJECTS = (
     "SELECT name, type, tbl_name, sql FROM main.sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    f" AND name <> '{PROGRESS_TABLE}'"  # its rows change at any time
+    f" AND name NOT IN ('{PROGRESS_TABLE}', '{ANSWERS_TABLE}')"  # their rows change at any time
 )
 
 _TABLE = {

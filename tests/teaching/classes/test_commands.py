@@ -139,6 +139,17 @@ def test_another_template_needs_another_class(run):
     assert "--name" in err
 
 
+def test_a_class_records_wrong_answers_from_its_start_or_never(run):
+    run(*CREATE)
+    code, _, err = run(*CREATE, "--record")
+    assert code == 1
+    assert "the class sql-101 was created without --record" in err
+    assert not model.load("sql-101").record
+    assert run(*CREATE, "--record", "--name", "two")[0] == 0
+    assert run(*CREATE, "--name", "two")[0] == 0
+    assert model.load("two").record
+
+
 def test_a_length_of_time_that_is_none(run):
     code, _, err = run(*CREATE, "--expires", "soon")
     assert code == 2

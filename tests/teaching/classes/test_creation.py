@@ -24,10 +24,11 @@ from pipemagic.errors import (
     NotFound,
     ServerError,
     SessionError,
+    StatementError,
     UnsupportedError,
 )
 from pipemagic.teaching.classes import creation, model, template
-from pipemagic.teaching.classes.progress import PROGRESS_TABLE
+from pipemagic.teaching.classes.progress import ANSWERS_TABLE, PROGRESS_TABLE
 from pipemagic.teaching.classes.roster import Student
 
 ROOT = str(Path(pipemagic.__file__).parents[1])
@@ -138,6 +139,32 @@ def test_a_reset_keeps_token_address_and_progress(place):
             assert untouched.execute("SELECT count(*) FROM street").rows == [(0,)]
         assert content(database) == wanted  # with the same token
         assert database.execute(f"SELECT count(*) FROM {PROGRESS_TABLE}").rows == [(1,)]
+
+
+@ON_EVERY_SERVICE
+def test_only_a_class_that_records_them_has_a_table_for_wrong_answers(place):
+    place.template()
+    made, answers = new_class(place.api, students=STUDENTS[:1]), f"SELECT * FROM {ANSWERS_TABLE}"
+    made.record = True
+    creation.create(place.api, made)
+    with connect(made.seats[0].url, made.seats[0].token) as database:
+        database.execute(f"INSERT INTO {ANSWERS_TABLE} VALUES (1, 'select ?', 'why')")
+        creation.reset(place.api, made, made.seats)
+        assert len(database.execute(answers).rows) == 1
+        database.execute(f"DROP TABLE {ANSWERS_TABLE}")
+        database.execute(f"CREATE VIEW {ANSWERS_TABLE} AS SELECT 1")
+        creation.reset(place.api, made, made.seats)
+        assert database.execute(answers).rows == []
+        database.execute(f"INSERT INTO {ANSWERS_TABLE} VALUES (1, 'select ?', 'why')")
+    second = new_class(place.api, made.seats[0].database, students=STUDENTS[1:2])  # a copy of a student's database
+    second.name = "second"
+    creation.create(place.api, second)
+    with connect(second.seats[0].url, second.seats[0].token) as database:
+        assert place.names() >= {"sql-ada", second.seats[0].database}
+        with pytest.raises(StatementError, match=f"no such table: {ANSWERS_TABLE}"):
+            database.execute(answers)
+    assert creation.close(place.api, model.load("sql")) == []
+    assert "sql-ada" not in place.names()
 
 
 def test_a_reset_waits_for_the_transaction_of_the_student(embedded):

@@ -12,7 +12,7 @@ from pipemagic.client.database import Database
 from pipemagic.teaching.classes import creation, model, status
 from pipemagic.teaching.classes.model import Class
 from pipemagic.teaching.classes.roster import Student
-from pipemagic.teaching.classes.status import Progress, exercises_of, summary, table_of
+from pipemagic.teaching.classes.status import Progress, Tries, exercises_of, summary, table_of
 
 LONG = "Maximiliane " + "von und zu " * 8
 ROW = "INSERT INTO pipemagic_progress(id, cells, errors, error, exercise, points, of) VALUES "
@@ -54,12 +54,17 @@ def test_the_text(made, run):
     write(made.seats[0], f"{ROW} (1, 3, 1, '{error}', 'one', 2, 2)")
     write(made.seats[2], f"{ROW} (1, 1, 1, 'a\x1b[31m', NULL, NULL, NULL)")
     code, out, err = run("sql")
-    first, _, last = [time.strftime("%H:%M", time.localtime(row["connected"])) for row in json.loads(run("--json")[1])]
+    first, _, last = [
+        time.strftime("%H:%M", time.localtime(row["connected"])) for row in json.loads(run("--json")[1])["students"]
+    ]
     assert (code, out.splitlines()) == (0, [
         "STUDENT                                   CONNECTED  LAST ACTIVITY  CELLS  ERRORS  PASSED  LAST ERROR",
         f"Ada                                       {first}      now            3      1       1 of 1  {error[:59]}…",
         "Jörg Müller                                                         0      0       0 of 1",
         f"{LONG[:39]}…  {last}      now            1      1       0 of 1  a\\u001b[31m",
+        "",
+        "EXERCISE  TRIED  PASSED  ATTEMPTS  POINTS",
+        "one       1      1       1.0       2 of 2",
     ])  # fmt: skip
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(made.expires))
     assert err == f"sql: 2 of 3 connected, 1 passed all 1 exercise, 2 with errors. The lesson ends at {end}.\n"
@@ -69,9 +74,11 @@ def test_the_json_is_not_shortened(made, run):
     error = "no such column: " + "x" * 100
     write(made.seats[2], f"{ROW} (1, 1, 1, '{error}', 'one', 9e999, 2)")
     code, out, _ = run("--json")
-    rows = json.loads(out, parse_constant=lambda name: pytest.fail(name))
+    read = json.loads(out, parse_constant=lambda name: pytest.fail(name))
+    rows = read["students"]
+    assert (read["class"], read["expires"]) == ("sql", made.expires)
     assert (code, [row["student"] for row in rows]) == (0, ["Ada", "Jörg Müller", LONG])
-    assert (rows[2]["error"], rows[2]["exercises"]) == (error, {"one": [1e6, 2.0]})
+    assert (rows[2]["error"], rows[2]["exercises"]) == (error, {"one": {"points": 1e6, "of": 2.0, "attempts": 1}})
 
 
 def test_a_seat_without_a_database(made, run):
@@ -100,14 +107,15 @@ def test_a_table_that_is_slow_to_read_does_not_prevent_that_others_are_read(made
     )
     made.seats[1].expires = 0  # it is read with the teacher's token
     made.save()
-    rows = json.loads(run("--json")[1])
+    rows = json.loads(run("--json")[1])["students"]
     assert "did not respond in time" in rows[0]["problem"]
     assert [row["problem"] for row in rows[1:]] == ["", ""]
 
 
 def students(*exercises):
     """Return the progress of students who have passed these exercises."""
-    return [Progress(str(number), "", exercises=dict.fromkeys(names, (1, 1))) for number, names in enumerate(exercises)]
+    passed = Tries(1, 1, 1)
+    return [Progress(str(number), "", exercises=dict.fromkeys(names, passed)) for number, names in enumerate(exercises)]
 
 
 def test_exercises_that_one_student_invented_do_not_count():
