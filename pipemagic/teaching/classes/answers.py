@@ -83,8 +83,8 @@ _CALLED = frozenset({"REPLACE", "GLOB", "LIKE"})
 def frequent(answers: Sequence[Answer]) -> list[WrongAnswer]:
     """Return the most frequent answers, without those of fewer than `LEAST` students; each student has one."""
     counts = Counter(answer.sql for answer in answers)
-    chosen = sorted((text for text, count in counts.items() if count >= LEAST), key=lambda text: (-counts[text], text))
-    return [WrongAnswer(text, counts[text], _reason(text, answers)) for text in chosen[:MOST]]
+    texts = sorted((text for text, count in counts.items() if count >= LEAST), key=lambda text: (-counts[text], text))
+    return [WrongAnswer(text, counts[text], _reason(text, answers)) for text in texts[:MOST]]
 
 
 def _reason(text: str, answers: Sequence[Answer]) -> str:

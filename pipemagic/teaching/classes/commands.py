@@ -139,7 +139,7 @@ def _class_of(api: Management, name: str, fixed: Mapping[str, str], others: Mapp
 
 
 def _set_record(lesson: Class, *, record: bool) -> None:
-    """Let a new class record wrong answers; raise SessionError for one with students, whom nobody has told."""
+    """Let a new class record wrong answers; raise SessionError for one that has students already."""
     if record and not lesson.record and any(seat.ready for seat in lesson.seats):
         raise SessionError(
             f"the class {lesson.name} was created without --record",

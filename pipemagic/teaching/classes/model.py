@@ -75,7 +75,7 @@ class Class(msgspec.Struct):
         return [Student(seat.key, seat.student, seat.email) for seat in self.seats]
 
     def labels(self) -> dict[str, str]:
-        """Return how each student is named, by key; students of one name are told apart (see `roster.labels`)."""
+        """Return how each student is named, by key; those of one name are distinguished (see `roster.labels`)."""
         return labels(self._students)
 
     def label(self, seat: Seat) -> str:

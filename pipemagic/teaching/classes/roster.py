@@ -187,7 +187,7 @@ def folded(text: str) -> str:
 
 
 def marks(students: Sequence[Student]) -> dict[str, str]:
-    """Return what tells each student from others of the same name, by key; '' if nobody else has the name.
+    """Return what distinguishes each student from others of the same name, by key; '' if the name is unique.
 
     This is the email address, or the id if another student of that name has the address.
     """

@@ -89,7 +89,7 @@ class Tries:
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a student; ``student`` is told apart from others of the same name.
+    """The progress of a student; ``student`` is distinct from others of the same name.
 
     ``connected`` and ``last`` are Unix times of the server, None if nothing was recorded. ``error`` is the message of
     the last error. ``exercises`` has each exercise that was checked, in this order, ``answers`` the last wrong answer
