@@ -27,9 +27,9 @@ from pipemagic.management_api.client import Management
 from pipemagic.teaching.classes import creation, model, status
 from pipemagic.teaching.classes.creation import Progress
 from pipemagic.teaching.classes.model import Class, Seat
-from pipemagic.teaching.classes.roster import Roster, read_roster, slug
+from pipemagic.teaching.classes.roster import Roster, folded, read_roster, slug
 from pipemagic.teaching.classes.serve import serve
-from pipemagic.text import escape_controls, parse_duration, plural, shorten
+from pipemagic.text import escape_controls, list_names, parse_duration, plural, shorten
 
 class_ = click.Group("class", help="Create and run a class: a database for each student.", commands=[serve])
 
@@ -39,6 +39,9 @@ YEAR = 366 * 86400
 
 _HANDOUT_COLUMNS = ("student", "email", "database", "address", "token", "expires", "link")
 _HANDOUT_PAGE = Path(__file__).with_name("handouts.html")
+
+MOST_RENAMED = 3
+"""The most names of students that a roster changes without ``--rename``."""
 
 _NEW_TOKENS = "Use --new-tokens to create new tokens for all students."
 
@@ -85,12 +88,12 @@ def folder(text: str) -> Path:
 @click.option("--address", type=address, metavar="URL", help="The address that students use, if it is another one.")
 @click.option("--link", metavar="URL", help="A link on the hand-outs, for example to the notebook.")
 @click.option("--record", is_flag=True, help="Record wrong answers to exercises, without their literals.")
+@click.option("--rename", is_flag=True, help="Adopt the names of the roster if more than three have changed.")
 @click.option("--new-tokens", is_flag=True, help="Create new tokens for all students, with a new expiration.")
 @click.option("--output", type=folder, default=".", metavar="DIR", help="The folder for the hand-outs.")
 def create(
-    api: Management, file: Path, group: str, template: str, expires: float, name: str, record: bool, new_tokens: bool,
-    output: Path,
-    **others: str | None,
+    api: Management, file: Path, group: str, template: str, expires: float, name: str, record: bool, rename: bool,
+    new_tokens: bool, output: Path, **others: str | None,
 ) -> None:  # fmt: skip
     """Create a database for each student, and write the hand-outs.
 
@@ -108,7 +111,9 @@ def create(
         extended = new_tokens or lesson.expires <= time.time() or not any(seat.token for seat in lesson.seats)
         if extended:
             lesson.expires = time.time() + expires
+        names = {seat.database: seat.student for seat in lesson.seats}
         new = creation.add_students(lesson, roster.students, api.slug)
+        _check_names(lesson, names, rename=rename)
         _print_notes(lesson, roster, extended=extended, new=len(new))
         with _progress_bar() as progress, with_group_hint(api, group):
             creation.create(api, lesson, progress=progress, notify=console.print_note)
@@ -177,6 +182,24 @@ def _print_notes(lesson: Class, roster: Roster, *, extended: bool, new: int) -> 
         console.print_note(f"The lesson still ends at {_local(lesson.expires)}. {_NEW_TOKENS}")
     if missing := [lesson.label(seat) for seat in lesson.seats if seat.key not in students]:
         console.print_note(f"These students are in the class but not in the roster: {', '.join(missing)}.")
+
+
+def _check_names(lesson: Class, before: Mapping[str, str], *, rename: bool) -> None:
+    """Print which students have another name than before; raise SessionError for many, unless ``rename`` is set.
+
+    ``before`` are the earlier names by database.
+    """
+    changes = [
+        f"{before[seat.database]} to {seat.student}" for seat in lesson.seats
+        if seat.database in before and folded(before[seat.database]) != folded(seat.student)
+    ]  # fmt: skip
+    if len(changes) > MOST_RENAMED and not rename:
+        raise SessionError(
+            f"the roster changes the names of {len(changes)} of {len(before)} students, for example {changes[0]}",
+            hint="check the columns and the encoding of the file; use --rename if the new names are right",
+        )
+    if changes:
+        console.print_note(f"The roster changes names: {list_names(changes)}.")
 
 
 @api_command(class_, "reset", click.argument("students", nargs=-1, metavar="[STUDENT]..."), console.yes_option)

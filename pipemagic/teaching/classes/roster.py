@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipemagic.errors import SessionError
+from pipemagic.teaching.classes.mojibake import has_wrong_letters
 from pipemagic.text import shorten
 
 _COLUMNS = {
@@ -171,6 +172,11 @@ def _student(number: int, cells: Sequence[str], header: Mapping[str, int], path:
     if not name or name.casefold() in _NO_STUDENTS:
         return None
     for what, text in {"an email address": email, "a name": name}.items():
+        if has_wrong_letters(text):
+            raise SessionError(
+                f"{path.name}: line {number}: {shorten(repr(text), 40)} was saved in a wrong encoding",
+                hint="export the roster again as CSV UTF-8, and do not save it in another program",
+            )
         is_plain = text.translate(_JOINERS).isprintable() and not text.startswith(_FORMULA)
         if not is_plain or (text is email and text and not _EMAIL.fullmatch(text)):
             raise SessionError(

@@ -150,6 +150,31 @@ def test_a_class_records_wrong_answers_from_its_start_or_never(run):
     assert model.load("two").record
 
 
+def test_a_roster_that_changes_many_names_is_refused(run, tmp_path):
+    """The ids show that they are the same students, and the file is readable: its names are those of others."""
+    roster = tmp_path / "SQL 101.csv"
+    names = [f"Student {number}" for number in range(8)]
+
+    def write(names):
+        roster.write_text("\n".join(["name,id", *(f"{name},{at}" for at, name in enumerate(names))]))
+
+    write(names)
+    run(*CREATE)
+    before = model.load()
+    write(["Mÿller", "STUDENT 1", *names[2:]])
+    code, _, err = run(*CREATE)
+    assert (code, err.splitlines()[0]) == (0, "The roster changes names: Student 0 to Mÿller.")
+    write(names[1:] + names[:1])
+    code, _, err = run(*CREATE)
+    assert code == 1
+    assert "the roster changes the names of 8 of 8 students, for example Mÿller to Student 1" in err
+    assert "use --rename if the new names are right" in err
+    assert [seat.student for seat in model.load().seats] == ["Mÿller", "STUDENT 1", *names[2:]]
+    assert run(*CREATE, "--rename")[0] == 0
+    assert [seat.student for seat in model.load().seats] == names[1:] + names[:1]
+    assert [seat.token for seat in model.load().seats] == [seat.token for seat in before.seats]
+
+
 def test_a_length_of_time_that_is_none(run):
     code, _, err = run(*CREATE, "--expires", "soon")
     assert code == 2

@@ -167,6 +167,48 @@ def test_workbooks_and_binary_files_are_refused(roster):
         assert str(caught.value) == "sql-101.csv is not CSV\nHint: save the file as CSV UTF-8"
 
 
+NAMES = [
+    "Łukasz Żółć", "Jürgen Groß", "João Conceição", "Tomáš Dvořák", "Ştefan Ţurcanu", "Øystein Åse", "Dvořáková Zoë",
+    "王小明", "Иван Петров", "Ελένη Παπά", "محمد علي", "Nguyễn Thị Ánh", "Çağla Şahin", "Þórður Æsir", "Ñuñez",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_were_read_in_a_wrong_encoding_are_refused(roster, name):
+    broken = {
+        name.encode("ascii", "replace").decode(), name.encode("cp1252", "replace").decode("cp1252"),
+        name.encode("ascii", "replace").decode().replace("?", "\ufffd"),
+        *(name.encode().decode(encoding, "replace") for encoding in ("cp1252", "cp1250", "mac_roman")),
+    }  # fmt: skip
+    assert roster(f"name\nAda\n{name}\n").students[1].name == name
+    for text in broken - {name}:
+        with pytest.raises(SessionError, match=r"sql-101\.csv: line 3: .* was saved in a wrong encoding") as caught:
+            roster(f"name,email\nAda,\n{text},a@x.org\n")
+        assert "export the roster again as CSV UTF-8" in caught.value.hint
+
+
+def test_letters_of_mac_os_roman_are_refused(roster):
+    with pytest.raises(SessionError, match="line 1: 'MŸller' was saved in a wrong encoding"):
+        roster("Müller".encode("mac_roman"))
+
+
+def test_a_broken_email_address_is_refused(roster):
+    with pytest.raises(SessionError, match=r"line 2: '.*ller@x\.org' was saved in a wrong encoding"):
+        roster("name,email\nAda,m\ufffdller@x.org\n")
+
+
+SIMILAR = [
+    "JOÃO CONCEIÇÃO", "IRMÃ ÂNGELA", "KŘÍŽ", "MÍŠA", "TOMÁŠ DVOŘÁK", "PĂŞCANU", "Mÿller", "Ghÿs", "ÅNGSTRÖM", "O’Neil",
+    "D’Angelò", "NGUYỄN ÃNH", "ÑANDÚ", "ÞÓRÐUR", "Šimon Žižka", "Béa “Bé” Ünal", "ÇELİK", "Œuvrard", "ŠŤASTNÝ", "ÎLE",
+    "ΩΡΑΙΑ", "LÕHMUS PÄÄ", "ĐORĐEVIĆ", "ŚWIĘTOSŁAW", "GROẞ", "Ādams", "Ürün–Öz", "ÉŽ", "S. Ÿ", "Ada <b>L</b>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIMILAR)
+def test_names_with_similar_letters_are_names(roster, name):
+    assert roster(f"name\nAda\n{name}\n").students[1].name == name
+
+
 def new_class(*students: Student) -> Class:
     """Return a class with seats for the students, all created."""
     made = Class("sql", "http://x", "local", "default")
