@@ -34,7 +34,8 @@ _EXTRA = (
     ("", "", (), "is a condition missing or too wide?"),
 )
 _MISSING = (
-    ("none", "", (), "is a condition never true? A comparison with NULL is never true; use IS NULL"),
+    ("none", "WHERE", (), "is a condition never true?"),
+    ("none", "JOIN", (), "is the condition of the join never true?"),
     ("one", "aggregate function", ("GROUP BY",), "is GROUP BY missing?"),
     ("empty", "LEFT JOIN", (), "does a condition in WHERE remove the rows without a match? In ON it does not"),
     ("empty", "JOIN", (), "LEFT JOIN keeps rows without a match"),

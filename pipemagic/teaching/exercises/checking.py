@@ -131,11 +131,17 @@ def check_cell(
         return Check(exercise, 0, lines, cell=cell, connection=connection, notes=_unseen(connection))
     except TransactionLost:
         return Check(exercise, 0, ("the answer took longer than the server allows",), cell=cell, connection=connection)
-    check = _compared(exercise, actual, cell.text)
+    check = _compared(exercise, actual, cell.text, ran.reason or ran.unmatched)
+    last = cell.statements[-1]
+    if ran.reason and last.is_query and not check.passed and not any(ran.reason in line for line in check.messages):
+        check = replace(check, messages=(*check.messages, ran.reason))
     if broken := _broken(exercise, cell):
         check = replace(check, score=check.score * WITHOUT_CONSTRUCT, messages=(*broken, *check.messages))
-    notes = (*notes_on(ran), *(() if check.passed else _unseen(connection)))
-    return replace(check, answer=ran.result, cell=cell, connection=connection, notes=notes)
+    notes = [*notes_on(ran)]
+    if not check.passed:
+        notes += [f"The {last.verb} changes no row: {ran.reason}."] if ran.reason and last.changes_rows else []
+        notes += _unseen(connection)
+    return replace(check, answer=ran.result, cell=cell, connection=connection, notes=tuple(notes))
 
 
 def _unseen(connection: Connection) -> tuple[str, ...]:
@@ -216,9 +222,9 @@ def _problem(exercise: Exercise, cell: Cell, connection: Connection) -> str:
     return ""
 
 
-def _compared(exercise: Exercise, actual: Sequence[DataFrame | str], text: str) -> Check:
+def _compared(exercise: Exercise, actual: Sequence[DataFrame | str], text: str, reason: str = "") -> Check:
     """Compare the results of all probes; the state before an answer gets no points."""
-    compared = compare_all(exercise.probes, actual, text)
+    compared = compare_all(exercise.probes, actual, text, reason)
     lines = [
         f"{probe.label}: {line}" if probe.label else line
         for probe, comparison in zip(exercise.probes, compared, strict=True)
@@ -234,9 +240,11 @@ def score_of(compared: Sequence[Comparison]) -> float:
     return sum(comparison.score for comparison in compared) / len(compared)
 
 
-def compare_all(probes: Sequence[Probe], actual: Sequence[DataFrame | str], text: str = "") -> list[Comparison]:
-    """Compare the result of each probe; ``text`` is the answer."""
-    return [_compare(probe, result, text) for probe, result in zip(probes, actual, strict=True)]
+def compare_all(
+    probes: Sequence[Probe], actual: Sequence[DataFrame | str], text: str = "", reason: str = ""
+) -> list[Comparison]:
+    """Compare the result of each probe; ``text`` is the answer, ``reason`` why it finds no row or not all."""
+    return [_compare(probe, result, text, reason) for probe, result in zip(probes, actual, strict=True)]
 
 
 def same(expected: DataFrame | str, actual: DataFrame | str) -> bool:
@@ -255,12 +263,13 @@ def _above(baseline: float, score: float) -> float:
     return score if score == 1 or baseline == 1 else max(0, (score - baseline) / (1 - baseline))
 
 
-def _compare(probe: Probe, actual: DataFrame | str, text: str) -> Comparison:
+def _compare(probe: Probe, actual: DataFrame | str, text: str, reason: str) -> Comparison:
     """Compare one result; a text is the error of a query on the state."""
+    reason = "" if probe.sql else reason  # the state has rows of other statements
     if isinstance(actual, str):
         return Comparison(0, (actual,), None)
     if probe.expected:
-        return compare(unpack(probe.expected), actual, probe.rules, text)
+        return compare(unpack(probe.expected), actual, probe.rules, text, reason)
     if digest(actual, probe.rules, bytes.fromhex(probe.salt), probe.columns) == probe.digest:
         return Comparison(1, (), None)
     return Comparison(0, ("the result is not correct",), None)

@@ -62,8 +62,12 @@ class Comparison:
         return self.score == 1
 
 
-def compare(expected: pd.DataFrame, actual: pd.DataFrame, rules: Rules = Rules(), sql: str = "") -> Comparison:
+def compare(
+    expected: pd.DataFrame, actual: pd.DataFrame, rules: Rules = Rules(), sql: str = "", reason: str = ""
+) -> Comparison:
     """Compare two results; the statement of the actual one is used only for better advice.
+
+    ``reason`` is why rows are missing, if that is known.
 
     Columns count 0.2, rows 0.6 and their order 0.2, or rows 0.8 without order. Only columns that match are compared.
     The score of the rows is the share of matched rows times the share of matched columns; order counts in matched
@@ -75,7 +79,7 @@ def compare(expected: pd.DataFrame, actual: pd.DataFrame, rules: Rules = Rules()
     keys = [columns[at] for at in rules.order_by if at in columns] or rows.columns
     out_of_order = rows.order_differs(keys) if rules.ordered else np.zeros(0, bool)
     if columns and not rows.are_same:
-        messages += _row_advice(rows, sql, are_whole=len(columns) == len(names))
+        messages += _row_advice(rows, sql, reason, are_whole=len(columns) == len(names))
     if rows.are_same and out_of_order.any():
         messages.append(advice.of_order(sql, is_reversed=not rows.order_differs(keys, backwards=True).any()))
     if not messages:
@@ -148,7 +152,7 @@ def _of_columns(problem: str, names: list[str]) -> list[str]:
 # -- rows
 
 
-def _row_advice(rows: Rows, sql: str, *, are_whole: bool) -> Iterator[str]:
+def _row_advice(rows: Rows, sql: str, reason: str, *, are_whole: bool) -> Iterator[str]:
     """Yield advice on the number of rows, then on each column.
 
     Advice on a column is based on the pairs of rows that differ only in this column, if there are any. If a column is
@@ -159,7 +163,7 @@ def _row_advice(rows: Rows, sql: str, *, are_whole: bool) -> Iterator[str]:
         count = len(rows.missing)
         yield f"{count:,} of {plural(rows.size, 'row')} differ{'s' if count == 1 else ''}{sorted_before}"
     else:
-        yield _count_advice(rows, sql, are_whole=are_whole)
+        yield _count_advice(rows, sql, reason, are_whole=are_whole)
     only, size, expected, actual = rows.near
     for column in rows.columns:
         part = slice(size) if column is only else slice(size, None)
@@ -171,13 +175,15 @@ def _row_advice(rows: Rows, sql: str, *, are_whole: bool) -> Iterator[str]:
             yield f"column {shown(column.name)}: {why}"
 
 
-def _count_advice(rows: Rows, sql: str, *, are_whole: bool) -> str:
+def _count_advice(rows: Rows, sql: str, reason: str, *, are_whole: bool) -> str:
     """Return advice on a wrong number of rows, which counts them as the differing rows below it show them."""
     missing, extra = map(len, rows.unpaired)
     pairs, is_extra = rows.different - missing - extra, rows.given > rows.size
     parts = [plural(missing, "missing row")] * (missing > 0) + [plural(extra, "extra row")] * (extra > 0)
     parts += [f"{plural(pairs, 'row')} that differ{'s' if pairs == 1 else ''}"] * (pairs > 0)
     head = join_words(parts) if rows.given else "no rows"
+    if reason and not is_extra:
+        return reason if reason.startswith("no row") and not rows.given else f"{head}: {reason}"
     terms, others = advice.grouping_of(sql)
     grouped = [column for column in rows.columns if column.name.lower() in terms]
     names = [column.name.lower() for column in rows.columns]

@@ -25,6 +25,24 @@ def test_a_query(any_session, tmp_path):
     assert any("1 missing row" in line for line in wrong.messages)
 
 
+@pytest.mark.parametrize("any_session", ["in_process", "on_sqld", "on_seed"], indirect=True)
+def test_an_answer_without_rows_gets_the_reason(any_session, tmp_path):
+    exercise = make(any_session, tmp_path, "SELECT id FROM penguins WHERE island = 'Dream'")
+    reason = "no row of penguins has island = 'dream'; there is 'Dream'"
+    assert answer(any_session, exercise, "SELECT id FROM penguins WHERE island = 'dream'").messages == (reason,)
+    total = make(any_session, tmp_path, "SELECT count(*) AS n FROM penguins WHERE island IN ('Dream', 'Biscoe')")
+    none = answer(any_session, total, "SELECT count(*) AS n FROM penguins WHERE island IN ('dream', 'biscoe')")
+    assert none.messages[-1] == "no row of penguins has island IN ('dream', 'biscoe'); there is 'Dream'"
+    few = make(any_session, tmp_path, "SELECT id FROM penguins WHERE island IN ('Dream', 'Biscoe')")
+    some = answer(any_session, few, "SELECT id FROM penguins WHERE island IN ('dream', 'Biscoe')")
+    assert some.messages[0] == f"1 missing row: {reason}"
+    blind = make(any_session, tmp_path, "-- feedback: pass or fail\nSELECT id FROM penguins WHERE island = 'Dream'")
+    assert answer(any_session, blind, "SELECT id FROM penguins WHERE island = 'dream'").messages[-1] == reason
+    changes = make(any_session, tmp_path, "DELETE FROM penguins WHERE island = 'Dream'")
+    nothing = answer(any_session, changes, "DELETE FROM penguins WHERE island = 'dream'")
+    assert nothing.notes == (f"The DELETE changes no row: {reason}.",)
+
+
 @pytest.mark.parametrize(
     ("reference", "wrong"),
     [

@@ -1,0 +1,537 @@
+"""Why a statement finds no row: the condition that no row fulfils, and the value that was perhaps meant.
+
+Each reason is proved by queries on the data, which the caller runs. Nothing is said about what the text does not show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
+
+from pipemagic.explore.conditions import literal, with_literals
+from pipemagic.explore.lint.dates import readings
+from pipemagic.explore.lint.expressions import is_call, places, without_parentheses, written
+from pipemagic.explore.query import Derived, Query, TableReference, queries_of
+from pipemagic.explore.schema import Relation
+from pipemagic.explore.sqlite_reference import quote_if_needed
+from pipemagic.explore.token_tree import QUERY, Group, nest
+from pipemagic.hrana.values import SqlValue
+from pipemagic.sql import Token, parse
+from pipemagic.suggestions import nearest
+from pipemagic.text import join_words, shorten
+
+Select = Callable[[str], Sequence[Sequence[SqlValue]] | None]
+"""Run a query and return its rows; None if it fails, or if no more queries may run."""
+
+_SHOWN = 80  # characters of a condition
+_VALUE = 40  # characters of a value
+_FEW = 5  # distinct values that are listed
+_MANY = 500  # distinct values in which a misspelt one is looked for
+_TERMS = 6  # conditions that are combined
+_LONGEST = 10_000  # characters of a statement
+
+_SIGN = re.compile(r"(?:(?<=[=<>,] )|(?<=\()|(?<=AND )|(?<=LIKE )|(?<=GLOB )|(?<=BETWEEN )|(?<=IS ))- (?=[\d.])")
+"""Matches the minus of a number behind an operator, AND or BETWEEN, with the blank after it."""
+
+_EQUAL = ("=", "==", "IS")
+_ORDERED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_UNEQUAL = ("<>", "!=")
+_OPERATORS = {*_EQUAL, *_ORDERED, *_UNEQUAL, "LIKE", "GLOB", "IN", "BETWEEN"}
+_BLANKS = "char(9, 10, 13, 32, 160)"
+_JOINS = ("INNER", "CROSS", "NATURAL", ",")
+_AFTER_FROM = ("WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "RETURNING")
+
+
+def reason(text: str, args: Mapping[str, SqlValue], tables: Mapping[str, Relation], select: Select) -> str:
+    """Return why a SELECT, UPDATE or DELETE finds no row; '' if it is not certain.
+
+    ``args`` are the values of its parameters by ``:name``, ``tables`` the known tables by their names in lower case.
+    """
+    read = _read(text, args, tables, select)
+    return read.reason() if read is not None else ""
+
+
+def unmatched(text: str, args: Mapping[str, SqlValue], tables: Mapping[str, Relation], select: Select) -> str:
+    """Return a value in a list, or a condition beside OR, that no row has, and the value that was perhaps meant.
+
+    That is for a statement that finds rows, but not all that are wanted; '' if every value is found.
+    """
+    read = _read(text, args, tables, select)
+    return next(read.unmatched(), "") if read is not None else ""
+
+
+def _read(
+    text: str, args: Mapping[str, SqlValue], tables: Mapping[str, Relation], select: Select
+) -> _Statement | None:  # fmt: skip
+    statement = parse(with_literals(text, args))
+    if len(text) > _LONGEST or not (statement.is_query or statement.verb in ("UPDATE", "DELETE")):
+        return None
+    top = nest((token for token in statement.tokens if token.kind != "semi"), cases=True).top
+    queries = queries_of(top, tables)
+    start = next((at for at, word in enumerate(top.words()) if word == statement.verb), 0)
+    return _Statement(queries[0], written(top.slice(0, start)), select) if len(queries) == 1 else None
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """A SELECT, UPDATE or DELETE; ``before`` is the WITH before it."""
+
+    query: Query
+    before: str
+    select: Select
+
+    # -- its parts
+
+    @property
+    def source(self) -> str:
+        """The tables of the statement as they are written, '' for none, or if they are not read."""
+        part = self.query.part
+        if part.word(0) == "UPDATE" or "UPDATE" in part.words():
+            names = self.query.all_sources
+            return _table(names[0]) if len(names) == 1 else ""
+        start = next((at for at in range(len(part.items)) if part.clause(at) == "FROM"), None)
+        if start is None:
+            return ""
+        end = next((at for at in range(start, len(part.items)) if part.word(at) in _AFTER_FROM), len(part.items))
+        return written(part.slice(start + 1, end))
+
+    def _end(self, start: int) -> int:
+        """Return the index of the keyword that ends the clause at an index."""
+        part = self.query.part
+        ends = (at for at in range(start + 1, len(part.items)) if part.clause(at) or part.word(at) in _JOINS)
+        return next(ends, len(part.items))
+
+    @property
+    def where(self) -> list[Group]:
+        """The conditions after WHERE that all must be true."""
+        return list(_split(self.query.clause("WHERE"), "AND"))
+
+    def exists(self, source: str, condition: Group | str = "", columns: str = "1", after: str = "") -> bool | None:
+        """Return True if there is a row; None if that is not known."""
+        condition = condition if isinstance(condition, str) else written(condition)
+        where = f" WHERE {condition}" if condition else ""
+        rows = self.select(f"{self.before} SELECT {columns} FROM {source}{where}{after} LIMIT 1")
+        return None if rows is None else bool(rows)
+
+    # -- why there is no row
+
+    def reason(self) -> str:
+        """Return why the statement finds no row."""
+        source, limit = self.source, self.query.clause("LIMIT")
+        if limit.word(0) == "0" and len(limit.items) == 1:
+            return "LIMIT 0 returns no rows"
+        if not source:
+            return ""
+        if self.exists(source) is False:
+            return self._of_source()
+        terms = self.where
+        for term in terms:
+            scope = self.scope(term)
+            if self.exists(scope.source, term, scope.columns) is False:
+                return scope.describe(term)
+        if len(terms) > 1 and (why := self._of_two(source, terms[:_TERMS])):
+            return why
+        if len(terms) == 1 and self.exists(source, terms[0], self._aliases(terms[0])) is False:
+            return f"no row of the join {_verb(terms[0])} {_shown(terms[0])}"
+        return self._of_groups(source)
+
+    def _of_source(self) -> str:
+        """Return why the tables have no row together."""
+        sources = self.query.all_sources
+        for table in sources:
+            if table.name and not table.has_arguments and self.exists(_table(table)) is False:
+                inner = self._of_derived(table)
+                return inner or f"{table.name} has no rows"
+        if len(sources) == 1:
+            return self._of_derived(sources[0])
+        words = self.query.part.words()
+        if {"LEFT", "RIGHT", "FULL"} & {*words}:
+            return ""
+        conditions = [self.query.part.slice(at + 1, self._end(at)) for at, word in enumerate(words) if word == "ON"]
+        terms = [term for condition in conditions for term in _split(condition, "AND")]
+        for term in terms:
+            scope = self.scope(term)
+            if scope.of and self.exists(scope.source, term) is False:
+                return scope.describe(term)
+        if len(terms) == 1 and words.count("JOIN") == 1:
+            return f"ON {_shown(terms[0])} is true for no rows of the tables{self._samples(terms[0])}"
+        return ""
+
+    def _of_derived(self, table: TableReference) -> str:
+        """Return why a subquery or common table expression has no row."""
+        members = table.table.queries if isinstance(table.table, Derived) else ()
+        if len(members) != 1:
+            return ""
+        why = replace(self, query=members[0]).reason()
+        return f"{table.name or table.label or 'the subquery'} has no rows: {why}" if why else ""
+
+    def _samples(self, term: Group) -> str:
+        """Return a value of each of two columns that are compared."""
+        words = term.words()
+        at = next((at for at, word in enumerate(words) if word in ("=", "==")), None)
+        if at is None:
+            return ""
+        texts = []
+        for side in (term.slice(0, at), term.slice(at + 1)):
+            column = self.query.column(side, len(side.items) - 1) if len(side.items) in (1, 3) else None
+            name = written(side)
+            rows = column and self.select(
+                f"{self.before} SELECT {name} FROM {_table(column[0])} WHERE {name} IS NOT NULL LIMIT 1"
+            )
+            if not rows:
+                return ""
+            texts.append(f"{name} is {_value(rows[0][0])}")
+        return f": for example, {join_words(texts)}"
+
+    def _of_two(self, source: str, terms: Sequence[Group]) -> str:
+        """Return two conditions that no row fulfils, or that all of them together."""
+        for first, second in combinations(terms, 2):
+            both = f"({written(first)}) AND ({written(second)})"
+            if self.exists(source, both, self._aliases(first) + self._aliases(second)[1:]) is False:
+                left, right = _comparison(first), _comparison(second)
+                if left and right and {left.operator, right.operator} <= {"=", "=="} and left.text == right.text:
+                    values = [written(left.right), written(right.right)]
+                    return f"{left.text} cannot be both {join_words(values)}: write IN ({', '.join(values)})"
+                return f"no row{self._name_of()} fulfils both {_shown(first)} and {_shown(second)}"
+        return "" if len(terms) == 2 else self._of_all(source, terms)
+
+    def _of_all(self, source: str, terms: Sequence[Group]) -> str:
+        both = " AND ".join(f"({written(term)})" for term in terms)
+        columns = "1" + "".join(self._aliases(term)[1:] for term in terms)
+        if self.exists(source, both, columns) is False:
+            return "each condition after WHERE is true for some rows, but no row fulfils all of them"
+        return ""
+
+    def _of_groups(self, source: str) -> str:
+        """Return the condition after HAVING that no group fulfils, or that OFFSET skips all rows."""
+        having, where = self.query.clause("HAVING"), self.query.clause("WHERE")
+        condition = f" WHERE {written(where)}" if where.items else ""
+        grouped = self.query.clause("GROUP")
+        after = f"{condition} GROUP {written(grouped)}" if grouped.items else condition
+        columns = written(self.query.clause("SELECT"))
+        if grouped.items:
+            for term in _split(having, "AND"):
+                if self.exists(source, "", columns, f"{after} HAVING {written(term)}") is False:
+                    return f"no group {_verb(term)} {_shown(term)}{self._largest(source, columns, after, term)}"
+        if having.items or not ("OFFSET" in self.query.part.words() or "," in self.query.clause("LIMIT").words()):
+            return ""
+        total = self.select(f"{self.before} SELECT count(*) FROM (SELECT {columns} FROM {source}{after})")
+        return f"OFFSET skips all {_value(total[0][0])} rows" if total else ""
+
+    def _largest(self, source: str, columns: str, after: str, term: Group) -> str:
+        comparison = _comparison(term)
+        if comparison is None or comparison.operator not in _ORDERED:
+            return ""
+        which = "max" if comparison.operator[0] == ">" else "min"
+        subquery = f"SELECT {comparison.text} AS pipemagic_value, {columns} FROM {source}{after}"
+        if comparison.text in (alias for _, alias in self.query.select_list):
+            subquery = f"SELECT {comparison.text} AS pipemagic_value FROM (SELECT {columns} FROM {source}{after})"
+        rows = self.select(f"{self.before} SELECT {which}(pipemagic_value) FROM ({subquery})")
+        name = "largest" if which == "max" else "smallest"
+        return f": the {name} is {_value(rows[0][0])}" if rows and rows[0][0] is not None else ""
+
+    def unmatched(self) -> Iterator[str]:
+        """Yield each value in a list and each condition beside OR that no row has, if another value was meant."""
+        for term in self.where if self.source else ():
+            scope = self.scope(term)
+            for part in _alternatives(term):
+                if self.exists(scope.source, part, scope.columns) is False and (what := scope.meant(part)):
+                    yield f"no row{scope.of} {_verb(part)} {_shown(part)}{what}"
+
+    # -- the tables of a condition
+
+    def _aliases(self, term: Group) -> str:
+        """Return ``1``, and the definitions of the aliases of the SELECT list that a condition names."""
+        names = {group.name(at).lower() for group, at in places(term) if group.is_name(at)}
+        names.difference_update(name.lower() for table in self.query.sources for name in table.names)
+        items = [(item, alias) for item, alias in self.query.select_list if alias.lower() in names]
+        return "1" + "".join(f", {written(item)} AS {quote_if_needed(alias)}" for item, alias in items)
+
+    def _name_of(self) -> str:
+        sources = self.query.all_sources
+        return f" of {sources[0].name}" if len(sources) == 1 and sources[0].name else ""
+
+    def scope(self, term: Group) -> _Scope:
+        """Return the rows that a condition is about: those of one table if it names no other."""
+        sources, columns = self.query.all_sources, self._aliases(term)
+        words = self.query.part.words()
+        used: set[TableReference | None] = set()
+        for group, at in places(term):
+            if group.is_name(at) and not is_call(group, at) and group.word(at + 1) != ".":
+                column = self.query.column(group, at)
+                used |= {column[0]} if column else set()
+        has_query = any(group.word(0) in QUERY for group in _groups(term))
+        is_inner = not {"LEFT", "RIGHT", "FULL"} & {*words}
+        table = next(iter(used)) if len(used) == 1 else None
+        is_alone = len(sources) > 1 and table in sources and is_inner and not has_query and columns == "1"
+        if is_alone and table and table.name and not table.is_qualified and not table.has_arguments:
+            return _Scope(self, _table(table), columns, f" of {table.name}")
+        source = self.source
+        if len(sources) == 1 and columns != "1":
+            return _Scope(self, f"(SELECT *{columns[1:]} FROM {source})", "1", self._name_of())
+        return _Scope(self, source, columns, self._name_of())
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The rows that a condition is about; ``of`` is `` of NAME`` if they are those of one table."""
+
+    statement: _Statement
+    source: str
+    columns: str
+    of: str
+
+    def describe(self, term: Group) -> str:
+        """Return that no row fulfils a condition, and what was perhaps meant."""
+        comparison = _comparison(term)
+        if comparison is not None and comparison.right.words() == ["NULL"] and comparison.operator != "IS":
+            tests = {"=": "IS NULL", "==": "IS NULL", "<>": "IS NOT NULL", "!=": "IS NOT NULL"}
+            instead = tests.get(comparison.operator)
+            return "a comparison with NULL is never true" + (f": write {comparison.text} {instead}" if instead else "")
+        parts = _alternatives(term) or [term]
+        what = max(map(self.meant, parts), key=lambda text: (text.startswith(";"), bool(text)))
+        return f"no row{self.of} {_verb(term)} {_shown(term)}{what}"
+
+    def meant(self, term: Group) -> str:
+        """Return what the rows have instead, from ``; there is 'Dream'`` to ``: the largest is 5``; '' for nothing."""
+        term = without_parentheses(term)
+        words = term.words()
+        if words[-2:] == ["IS", "NULL"] or words[-1:] == ["ISNULL"]:
+            expression = written(term.slice(0, -2 if words[-1] == "NULL" else -1))
+            return self._there_is(
+                expression, f"lower(trim({expression}, {_BLANKS})) IN ('', 'null', 'na', 'n/a', 'nan', 'none')"
+            )
+        comparison = _comparison(term)
+        if comparison is None or comparison.is_negated:
+            return ""
+        text, operator = comparison.text, comparison.operator
+        bounds = self._row(f"SELECT min({text}), max({text}) FROM {self.source} WHERE {text} IS NOT NULL")
+        if bounds is not None and bounds[0] is None:
+            return f": {text} is NULL in every row"
+        if operator in _ORDERED or operator == "BETWEEN":
+            return self._of_range(comparison, bounds)
+        value = self._value_of(comparison.right)
+        if value is None or isinstance(value, bytes):
+            return ""
+        if operator in ("LIKE", "GLOB"):
+            return self._of_pattern(comparison, str(value))
+        if operator not in _EQUAL:
+            return ""
+        return self._like_value(text, value) or self._of_values(text, value, bounds)
+
+    # -- values that look like the one of a comparison
+
+    def _like_value(self, text: str, value: SqlValue) -> str:
+        """Return the values of an expression that differ from a value by case, blanks, type, form or spelling."""
+        as_sql = literal(value)
+        is_text = f"typeof({text}) = 'text'"
+        if isinstance(value, str):
+            same = f"{is_text} AND lower(trim({text}, {_BLANKS})) = lower(trim({as_sql}, {_BLANKS}))"
+            if there := self._there_is(text, same):
+                return there
+        if there := self._there_is(text, f"CAST({text} AS TEXT) = CAST({as_sql} AS TEXT)", typed=True):
+            return there
+        if str(value).isdigit():
+            digits = f"{text} NOT GLOB '*[^0-9]*' AND CAST({text} AS INTEGER) = CAST({as_sql} AS INTEGER)"
+            return self._there_is(text, f"{is_text} AND {digits}")
+        if not isinstance(value, str):
+            return ""
+        for day in readings(value):
+            if there := self._there_is(text, f"{text} = {literal(day)}"):
+                return there
+        if any(sign in value for sign in "%_") and self._exists(f"{text} LIKE {as_sql}"):
+            return f": = does not know % and _; write {text} LIKE {as_sql}"
+        if len(value.strip()) > 2:
+            within = f"{is_text} AND instr(lower({text}), lower(trim({as_sql})))"
+            if there := self._there_is(text, within):
+                return there
+        rows = self._rows(f"SELECT DISTINCT {text} FROM {self.source} WHERE {is_text} LIMIT {_MANY + 1}") or []
+        known = [str(row[0]) for row in rows]
+        other = nearest(value, known) if len(known) <= _MANY else ""
+        return f"; there is {_value(other)}" if other else ""
+
+    def _of_values(self, text: str, value: SqlValue, bounds: Sequence[SqlValue] | None) -> str:
+        """Return the values of an expression if they are few, the range or the nearest one of numbers."""
+        few = self._rows(
+            f"SELECT DISTINCT {text} FROM {self.source} WHERE {text} IS NOT NULL ORDER BY 1 LIMIT {_FEW + 1}"
+        )
+        if few and len(few) <= _FEW:
+            values = join_words([_value(row[0]) for row in few])
+            return f": the only value is {values}" if len(few) == 1 else f": the values are {values}"
+        if bounds is None or not all(isinstance(number, int | float) for number in (value, *bounds)):
+            return ""
+        low, high = bounds
+        if not low <= value <= high:  # type: ignore[operator]
+            return f": the values are from {_value(low)} to {_value(high)}"
+        near = f"SELECT {text} FROM {self.source} WHERE {text} IS NOT NULL ORDER BY abs({text} - {literal(value)})"
+        row = self._row(f"{near} LIMIT 1")
+        return f": the nearest value is {_value(row[0])}" if row else ""
+
+    def _of_range(self, comparison: _Comparison, bounds: Sequence[SqlValue] | None) -> str:
+        """Return the largest or smallest value of an expression that is compared with < or >, or BETWEEN."""
+        if bounds is None:
+            return ""
+        if comparison.operator == "BETWEEN":
+            low, high = (written(part) for part in _split(comparison.right, "AND"))
+            row = self._row(f"SELECT ({low}) > ({high})")
+            if row and row[0]:
+                return ": BETWEEN needs the smaller value first"
+            return f": the values are from {_value(bounds[0])} to {_value(bounds[1])}"
+        if comparison.operator[0] == ">":
+            return f": the largest is {_value(bounds[1])}"
+        return f": the smallest is {_value(bounds[0])}"
+
+    def _of_pattern(self, comparison: _Comparison, pattern: str) -> str:
+        """Return the pattern that would find something instead of one of LIKE or GLOB."""
+        text, operator = comparison.text, comparison.operator
+        if operator == "GLOB":
+            if there := self._there_is(text, f"lower({text}) GLOB lower({literal(pattern)})"):
+                return f"{there}: GLOB is case-sensitive"
+            other = pattern.replace("%", "*")
+            is_better = other != pattern and self._exists(f"{text} GLOB {literal(other)}")
+            return f": the wildcard of GLOB is *, write GLOB {literal(other)}" if is_better else ""
+        other = pattern.replace("*", "%").replace("?", "_")
+        if other != pattern and self._exists(f"{text} LIKE {literal(other)}"):
+            return f": the wildcards of LIKE are % and _, write LIKE {literal(other)}"
+        core = pattern.strip("%_ ")
+        if not core or any(sign in core for sign in "%_"):
+            return ""
+        for other in (f"{core}%", f"%{core}%"):
+            if other != pattern and self._exists(f"{text} LIKE {literal(other)}"):
+                why = "without % it compares the whole text; " if core == pattern else ""
+                return f": {why}LIKE {literal(other)} finds rows"
+        return self._like_value(text, core) or self._of_values(text, core, None)
+
+    def _there_is(self, text: str, condition: str, *, typed: bool = False) -> str:
+        """Return the first values of an expression that fulfil a condition; with their types if they are ``typed``."""
+        rows = self._rows(f"SELECT DISTINCT {text} FROM {self.source} WHERE {condition} LIMIT 3")
+        if not rows:
+            return ""
+        values = [_value(row[0]) for row in rows]
+        kinds = ["text" if isinstance(row[0], str) else "number" for row in rows]
+        if typed:
+            values = [f"the {kind} {value}" for kind, value in zip(kinds, values, strict=True)]
+        blanks = any(isinstance(row[0], str) and row[0] != row[0].strip() for row in rows)
+        there = f"; there {'is' if len(rows) == 1 else 'are'} {join_words(values)}"
+        return f"{there}, with blanks" if blanks and not typed else there
+
+    def _value_of(self, right: Group) -> SqlValue:
+        """Return the value of the right side of a comparison; None if it is NULL, or has no value of its own."""
+        names = [(group, at) for group, at in places(right) if group.is_name(at) and not is_call(group, at)]
+        is_string = len(names) == len(right.items) == 1 and written(right)[0] == '"'  # in double quotes
+        if not right.items or (names and not (is_string and self.statement.query.column(*names[0]) is None)):
+            return None
+        row = self._row(f"SELECT {written(right)}")
+        return row[0] if row else None
+
+    def _exists(self, condition: str) -> bool:
+        return bool(self.statement.exists(self.source, condition, self.columns))
+
+    def _rows(self, query: str) -> Sequence[Sequence[SqlValue]] | None:
+        if self.columns != "1":  # they need aliases of the SELECT list
+            return None
+        return self.statement.select(f"{self.statement.before} {query}")
+
+    def _row(self, query: str) -> Sequence[SqlValue] | None:
+        rows = self._rows(query)
+        return rows[0] if rows else None
+
+
+# -- conditions
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """An expression, as ``text``, with an operator and its right side."""
+
+    text: str
+    operator: str
+    right: Group
+    is_negated: bool = False
+
+
+def _comparison(term: Group) -> _Comparison | None:
+    """Return the only comparison of a condition, the value on its right; None for any other condition."""
+    term = without_parentheses(term)
+    words = term.words()
+    if {"OR", "NOT"} & {*words[:1]} or "OR" in words:
+        return None
+    at = [at for at, word in enumerate(words) if word in _OPERATORS]
+    if len(at) != 1 or not at[0]:
+        return None
+    index, is_negated = at[0], "NOT" in words
+    left, right = term.slice(0, index - (words[index - 1] == "NOT")), term.slice(index + 1)
+    if not left.items or not right.items or (words[index] != "BETWEEN" and "AND" in words):
+        return None
+    operator = words[index]
+    is_value = not any(group.is_name(at) for group, at in places(left))
+    if is_value and operator in (*_EQUAL, *_UNEQUAL, *_ORDERED):
+        left, right, operator = right, left, _ORDERED.get(operator, operator)
+    return _Comparison(written(left), operator, right, is_negated)
+
+
+def _split(condition: Group, keyword: str) -> Iterator[Group]:
+    """Yield the conditions between AND or OR, without the parentheses around them."""
+    condition = without_parentheses(condition)
+    start, between, words = 0, False, condition.words()
+    if keyword == "AND" and "OR" in words:
+        yield condition
+        return
+    for at, word in enumerate(words):
+        if word == "BETWEEN":
+            between = True
+        elif word == "AND" and between:
+            between = False
+        elif word == keyword:
+            yield from _split(condition.slice(start, at), keyword)
+            start = at + 1
+    if start:
+        yield from _split(condition.slice(start), keyword)
+    elif condition.items:
+        yield condition
+
+
+def _alternatives(term: Group) -> list[Group]:
+    """Return the conditions beside OR, and a comparison for each value of a list; none for another condition."""
+    parts = list(_split(term, "OR")) if "OR" in without_parentheses(term).words() else [term]
+    conditions = []
+    for part in parts:
+        comparison = _comparison(part)
+        values = comparison.right.group(0) if comparison and comparison.operator == "IN" else None
+        if values is not None and comparison is not None and not comparison.is_negated and values.word(0) not in QUERY:
+            left = without_parentheses(part)
+            at = left.words().index("IN")
+            conditions += [
+                Group([*left.items[:at], Token("op", "=", 0), *value.items], left.parent, left.index)
+                for value in islice(values.split(), 10)
+            ]
+        elif len(parts) > 1:
+            conditions.append(part)
+    return conditions
+
+
+def _groups(term: Group) -> Iterator[Group]:
+    for item in term.items:
+        if isinstance(item, Group):
+            yield item
+            yield from _groups(item)
+
+
+def _table(source: TableReference) -> str:
+    alias = f" AS {quote_if_needed(source.label)}" if source.label.lower() != source.name.lower() else ""
+    return f"{quote_if_needed(source.name)}{alias}"
+
+
+def _verb(term: Group) -> str:
+    return "has" if _comparison(term) else "fulfils"
+
+
+def _shown(term: Group) -> str:
+    return shorten(_SIGN.sub("-", written(without_parentheses(term))), _SHOWN)
+
+
+def _value(value: SqlValue) -> str:
+    """Return a value as SQL, shortened."""
+    return shorten(literal(value), _VALUE)
