@@ -54,11 +54,22 @@ class Student(NamedTuple):
 
 
 class Roster(NamedTuple):
-    """The students of a file in its order, notes on lines that may not be what they seem, and the file's name."""
+    """The students of a file in its order, notes on lines that may not be what they seem, and the file's name.
+
+    ``columns`` is the file's header, and ``cells`` has the row of each student, by key.
+    """
 
     students: list[Student]
     notes: list[str]
     file: str
+    columns: Sequence[str] = ()
+    cells: Mapping[str, Sequence[str]] = {}
+
+    def ids(self, student: Student) -> set[str]:
+        """Return the ids of a student, such as an id number and a username."""
+        wanted = {*_COLUMNS["id"], "identifier"}
+        cells = zip(self.columns, self.cells.get(student.key, ()), strict=False)
+        return {cell.removeprefix("Participant ") for column, cell in cells if column.casefold() in wanted and cell}
 
 
 def read_roster(path: Path) -> Roster:
@@ -76,6 +87,7 @@ def read_roster(path: Path) -> Roster:
     if at:
         notes.append(f"The header is in line {rows[at][0]}; the lines above it were ignored.")
     entries: dict[str, tuple[int, Student]] = {}
+    by_key: dict[str, Sequence[str]] = {}
     for number, cells in rows[at + 1 :] if header else rows:
         if header and any(cells[len(rows[at][1]) :]):
             raise SessionError(f"{path.name}: line {number} has more fields than the header", hint=_QUOTATION)
@@ -84,6 +96,7 @@ def read_roster(path: Path) -> Roster:
             continue
         line, other = entries.setdefault(student.key, (number, student))
         if line == number:
+            by_key[student.key] = cells
             continue
         if other.name != student.name or student.key == folded(student.name):
             raise SessionError(
@@ -95,7 +108,8 @@ def read_roster(path: Path) -> Roster:
         raise SessionError(
             f"{path.name} has no students", hint="write one student per line, below the header name,email"
         )
-    return Roster([student for _, student in entries.values()], notes, path.name)
+    columns = rows[at][1] if header else ()
+    return Roster([student for _, student in entries.values()], notes, path.name, columns, by_key)
 
 
 def _decoded(path: Path) -> tuple[str, list[str]]:

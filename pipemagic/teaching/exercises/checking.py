@@ -87,7 +87,7 @@ def record(check: Check) -> Check:
     check = replace(check, failures=failures)
     attempts = before.attempts if before else ()
     if check.points:
-        mine = replace(check, answer=None, difference=None)  # frames may be large
+        mine = replace(check, answer=None)  # which may be large
         others = [other for other in attempts if _sent(other) != _sent(mine)]
         attempts = tuple(sorted([mine, *others], key=_worth, reverse=True))
     best = check if before is None or _worth(check) >= _worth(before) else before

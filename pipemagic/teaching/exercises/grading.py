@@ -6,8 +6,12 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import signal
+import sys
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -16,10 +20,15 @@ import msgspec
 
 from pipemagic import launcher
 from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.session.tokens import DATABASE_URL
 from pipemagic.teaching.exercises.checking import Check, hidden_score, results
-from pipemagic.teaching.exercises.release import Source, fingerprint, read
+from pipemagic.teaching.exercises.exercise import Definition
+from pipemagic.teaching.exercises.files import copy_files
+from pipemagic.teaching.exercises.release import Source, fingerprint, read, release
+from pipemagic.text import list_names, shorten
 
 if TYPE_CHECKING:
+    from nbclient import NotebookClient
     from pandas import DataFrame
 
 CELL_TIMEOUT = 60  # seconds
@@ -28,26 +37,41 @@ HIDDEN = "HIDDEN_CHECK"
 """The code of the error for an answer that is wrong on the hidden data."""
 
 NOT_CHECKED = "not checked"
+NOTHING = "nothing handed in"
 _NOT_REPORTED = "the check did not report its points"
 
 _CHECK = re.compile(r"^[ \t]*%%?check[ \t]+([\w-]+)", re.MULTILINE)
 _REPORT = "from pipemagic.teaching.exercises.grading import report\nreport(*{!r})"
-_TOO_LONG = {
-    "ename": "CellTimeout",
-    "evalue": "",
-    "traceback": ["the cell exceeded its time limit and was interrupted"],
-}
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+_LONGEST_REASON = 200  # characters of the error of a cell
+
+
+class Table(msgspec.Struct, frozen=True):
+    """The first rows that differ: the lines of their header, and their values as text."""
+
+    header: list[list[str]]
+    rows: list[list[str]]
 
 
 class Grade(msgspec.Struct, frozen=True):
-    """The points of an exercise in a submission. ``hidden`` is None if no hidden check was run."""
+    """The points of an exercise in a submission, and the reasons for lost points.
+
+    ``hidden`` is None if no hidden check was run. ``difference`` and ``hints`` are what the student saw.
+    """
 
     submission: str
     exercise: str
     points: float
     of: float
     hidden: bool | None = None
-    message: str = ""
+    reasons: tuple[str, ...] = ()
+    difference: Table | None = None
+    hints: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The first lines of the reasons."""
+        return "; ".join(reason.partition("\n")[0] for reason in self.reasons)
 
 
 # -- in the kernel of a submission
@@ -94,100 +118,289 @@ def report(path: str, name: str, of: float, file: str, reference: str, data: str
     """Write the grade of the best answer to an exercise to a file."""
     try:
         points, check, note = _verified(name, file, reference, data)
-        lines = [line.partition("\n")[0] for line in check.messages] or ["no answer"] * (not check.passed)
+        reasons = (*check.messages, *filter(None, [note]))
         hidden = True if data and check.cell and check.points else None
-        grade = Grade("", name, points, of, hidden, "; ".join([*lines, note] if note else lines))
+        hints = () if check.passed else results[name].hints
+        grade = Grade("", name, points, of, hidden, reasons, _table(check.difference), hints)
     except PipemagicError as error:  # of the answer or of the reference
-        grade = Grade("", name, 0, of, False if error.code == HIDDEN else None, error.message)
+        grade = Grade("", name, 0, of, False if error.code == HIDDEN else None, (error.message,))
     Path(path).write_bytes(msgspec.json.encode(grade))
+
+
+def _table(frame: DataFrame | None) -> Table | None:
+    if frame is None:
+        return None
+    rows = [["NULL" if value is None else str(value) for value in row] for row in frame.itertuples(index=False)]
+    return Table([list(map(str, line)) for line in zip(*frame.columns, strict=True)], rows)
 
 
 # -- on the teacher's side
 
 
-def grade(submission: Path, source: Path, *, name: str = "", timeout: float = CELL_TIMEOUT) -> list[Grade]:
-    """Run a student's notebook with the teacher's files of the exercises; return a grade for each exercise.
+@dataclass
+class Assignment:
+    """What submissions are graded with: a teacher's notebook, its exercises and the files that it needs.
 
-    It runs in a copy of its folder, with a service of its own and ``timeout`` seconds for each cell. Cells that fail
-    do not stop it. An exercise without a check has 0 points, even if the notebook cannot be read or run.
+    A cell may run for ``timeout`` seconds. Methods may be called in several threads.
     """
-    exercises, name = Source.find(read(source), source.parent), name or submission.stem
-    if not exercises.definitions:
-        raise SessionError(f"no %%exercise cells in {source.name}")
-    files, definitions = exercises.fingerprints(), exercises.definitions
-    calls = {
-        definition.name: (definition.points, files[definition.name], definition.sql, definition.hidden)
-        for definition in definitions
-    }
-    with TemporaryDirectory(prefix="pipemagic-grade-", ignore_cleanup_errors=True) as folder:
-        by_name, problem = _run(submission, exercises.folder, Path(folder), calls, timeout)
-        launcher.stop(Path(folder, "data"))
-    grades = [
-        by_name.get(definition.name) or Grade("", definition.name, 0, definition.points, message=problem)
-        for definition in definitions
-    ]
-    return [msgspec.structs.replace(result, submission=name) for result in grades]
 
+    source: Path
+    notebook: Any
+    exercises: Source
+    timeout: float = CELL_TIMEOUT
+    kernels: set[NotebookClient] = field(default_factory=set)
+    stopped: bool = False
 
-def _run(
-    submission: Path, exercises: Path, folder: Path, calls: Mapping[str, tuple[Any, ...]], timeout: float
-) -> tuple[dict[str, Grade], str]:
-    """Run a copy of a submission; return the last grades by exercise, and the message for exercises without one."""
-    grades: dict[str, Grade] = {}
-    try:
-        notebook = read(submission)
+    @classmethod
+    def read(cls, source: Path, files: Sequence[Path] = (), timeout: float = CELL_TIMEOUT) -> Assignment:
+        """Read a teacher's notebook; without ``files`` it needs those that its cells name."""
+        notebook = read(source)
+        exercises = Source.find(notebook, source.parent, files)
+        if not exercises.definitions:
+            raise SessionError(f"no %%exercise cells in {source.name}")
+        return cls(source, notebook, exercises, timeout)
+
+    def __post_init__(self) -> None:
+        """Make what the runs compare with."""
+        self.fingerprints = self.exercises.fingerprints()
+        form = release(self.notebook, self.fingerprints)
+        self.released = {_source(cell) for cell in form["cells"]}
+
+    @property
+    def commits(self) -> list[str]:
+        """The names of the exercises whose answers stay in the database."""
+        return [made.name for made in self.exercises.definitions if made.solution and not made.variable]
+
+    def verify(self) -> None:
+        """Run the notebook with the solutions; raise SessionError if it does not get all points of each exercise."""
+        import nbformat
+
+        solved = nbformat.from_dict(release(self.notebook, self.fingerprints, solved=True))  # type: ignore[no-untyped-call]
+        for mark in self._graded(lambda: solved, None, self.source.name):
+            if mark.points < mark.of:
+                left = f"; no cell names {list_names(list(self.exercises.left))}" if self.exercises.left else ""
+                raise SessionError(
+                    f"with its solutions, {self.source.name} has {mark.points:g} of {mark.of:g} points in "
+                    f"{mark.exercise}: {mark.message}",
+                    hint="files that a cell names, or that you name with --file, are beside each notebook that runs"
+                    + left,
+                )
+
+    def grade(self, submission: Path, name: str = "") -> list[Grade]:
+        """Run a student's notebook with the teacher's files; return a grade for each exercise.
+
+        It runs in a copy of its folder, with a service of its own. Cells that fail do not stop it. An exercise without
+        a check has 0 points, even if the notebook cannot be read or run.
+        """
+        return self._graded(lambda: read(submission), submission.parent, name or submission.stem)
+
+    def missing(self, name: str) -> list[Grade]:
+        """Return the grades of a student without a submission."""
+        return [Grade(name, made.name, 0, made.points, reasons=(NOTHING,)) for made in self.exercises.definitions]
+
+    def stop(self) -> None:
+        """End the kernels of all runs."""
+        self.stopped = True
+        for client in list(self.kernels):
+            with suppress(AttributeError, OSError):  # it is starting, or has ended
+                pid: int = client.km.provisioner.pid  # type: ignore[union-attr]
+                os.kill(pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+
+    def _graded(self, notebook: Callable[[], Any], beside: Path | None, name: str) -> list[Grade]:
+        by_name, problem = dict[str, Grade](), ""
+        with TemporaryDirectory(prefix="pipemagic-grade-", ignore_cleanup_errors=True) as made:
+            folder = Path(made)
+            try:
+                self._fill(folder / "work", beside)
+                for mark in self._execute(notebook(), folder):
+                    before = by_name.get(mark.exercise)
+                    if before is None or mark.points >= before.points:  # the data of an earlier one may have changed
+                        by_name[mark.exercise] = mark
+            except (PipemagicError, OSError, RuntimeError) as error:  # RuntimeError: the kernel has ended
+                problem = str(error).partition("\n")[0]
+            launcher.stop(folder / "data")
+        return [
+            msgspec.structs.replace(by_name.get(made.name) or self._unchecked(made, problem), submission=name)
+            for made in self.exercises.definitions
+        ]
+
+    def _unchecked(self, made: Definition, problem: str) -> Grade:
+        problem = problem or f"not checked: no cell contains %check {made.name} or %%check {made.name}"
+        return Grade("", made.name, 0, made.points, reasons=(problem,))
+
+    def _fill(self, work: Path, beside: Path | None) -> None:
+        """Make the folder in which a notebook runs: what is beside it, and the teacher's files, which win."""
         ignored = shutil.ignore_patterns("*.ipynb", "exercises", ".*")
-        shutil.copytree(submission.parent, folder / "work", ignore=ignored, ignore_dangling_symlinks=True)
-        shutil.copytree(exercises, folder / "work" / "exercises")
-        grades.update(_execute(notebook, folder, calls, timeout))
-    except (PipemagicError, OSError, RuntimeError) as error:  # RuntimeError: the kernel has ended
-        return grades, str(error).partition("\n")[0]
-    return grades, NOT_CHECKED
+        if beside:
+            shutil.copytree(beside, work, ignore=ignored, ignore_dangling_symlinks=True)
+        shutil.copytree(self.exercises.folder, work / "exercises")
+        copy_files(self.exercises.files, work)
+
+    def _execute(self, notebook: Any, folder: Path) -> Iterator[Grade]:
+        """Run the cells of a notebook, and after each check a cell that reports its grade; yield the grades.
+
+        That cell is not in the kernel's history, where a later cell could read the reference.
+        """
+        from nbclient import NotebookClient
+
+        client = NotebookClient(
+            notebook, timeout=self.timeout, interrupt_on_timeout=True, error_on_timeout=self._too_long(),
+            allow_errors=True, kernel_name="python3", resources={"metadata": {"path": str(folder / "work")}},
+            record_timing=False,  # for a cell that ran too long, it calls datetime.utcnow(), which is deprecated
+            extra_arguments=["--log-level=ERROR"],
+        )  # fmt: skip
+        errors: dict[int, str] = {}
+        client.on_cell_error = lambda cell, cell_index, execute_reply: errors.update(
+            {cell_index: _error_of(cell, execute_reply["content"])}
+        )
+        variables = {"JUPYTER_PREFER_ENV_PATH": "1", launcher.FOLDER_VARIABLE: str(folder / "data")}
+        run = _Cells(self.released)
+        reports = TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True)
+        with reports, client.setup_kernel(env={**os.environ, **variables}):
+            self.kernels.add(client)
+            try:
+                for number, cell in enumerate(notebook.cells):
+                    if self.stopped:
+                        return
+                    client.execute_cell(cell, number)
+                    names = _CHECK.findall(_source(cell)) if cell.cell_type == "code" else []
+                    run.add(cell, errors.get(number, "") or _usage_error(cell), is_check=bool(names))
+                    for made in self.exercises.definitions:
+                        if made.name in names:
+                            mark = self._report(client, number, made, Path(reports.name, secrets.token_hex(16)))
+                            yield run.explain(mark, made)
+                    if names:
+                        run.next()
+            finally:
+                self.kernels.discard(client)
+
+    def _report(self, client: NotebookClient, number: int, made: Definition, path: Path) -> Grade:
+        """Run the cell that reports a grade; return the grade, with points from 0 to those of the exercise."""
+        from nbformat.v4 import new_code_cell
+
+        call = _REPORT.format((
+            str(path), made.name, made.points, self.fingerprints[made.name], made.sql, made.hidden
+        ))  # fmt: skip
+        client.execute_cell(new_code_cell(call), number, store_history=False)  # type: ignore[no-untyped-call]
+        try:
+            mark = msgspec.json.decode(path.read_bytes(), type=Grade)
+        except (OSError, ValueError):  # no file, or not a grade
+            return Grade("", made.name, 0, made.points, reasons=(_NOT_REPORTED,))
+        points = min(max(mark.points, 0), made.points)
+        return msgspec.structs.replace(mark, exercise=made.name, points=points, of=made.points)
+
+    def _too_long(self) -> dict[str, Any]:
+        return {"ename": "TimeoutError", "evalue": f"interrupted after {self.timeout:g} s", "traceback": []}
 
 
-def _execute(
-    notebook: Any, folder: Path, calls: Mapping[str, tuple[Any, ...]], timeout: float
-) -> Iterator[tuple[str, Grade]]:
-    """Run the cells of a notebook, and after each cell with a check a cell that reports its grade; yield the grades.
+class _Cells:
+    """The cells of a notebook that have run; those of the teacher have one of the texts ``released``."""
 
-    That cell is not in the kernel's history, where a later cell could read the reference. ``calls`` are the arguments
-    of `report` that follow the name of each exercise.
+    def __init__(self, released: Container[str]) -> None:
+        self._released = released
+        self._number = 0
+        self._first = self._recent = self._own = ""
+        self._answered = False
+
+    def add(self, cell: Any, error: str, *, is_check: bool) -> None:
+        """Add a cell with its error, '' for none; cells are counted as the kernel does."""
+        source = _source(cell)
+        if cell.cell_type != "code" or not source.strip():
+            return
+        self._number += 1
+        failed = f"cell {self._number} failed: {error}" if error else ""
+        self._answered = self._answered or source not in self._released
+        if is_check:
+            self._own = failed
+        else:
+            self._first, self._recent = self._first or failed, self._recent or failed
+
+    def next(self) -> None:
+        """Begin the cells of the next answer."""
+        self._recent, self._answered = "", False
+
+    def explain(self, mark: Grade, made: Definition) -> Grade:
+        """Add to the reasons of a grade the first failed cell before the answer, and that of the answer."""
+        if mark.points == mark.of:
+            return mark
+        reasons, own = list(mark.reasons), made.solution or made.variable
+        if (own and not mark.points and not self._answered) or not (reasons or own):
+            reasons = ["no answer"]
+        elif not reasons and not self._recent:
+            reasons = [f"there is no DataFrame {made.variable}" if made.variable else "the state is as before"]
+        elif reasons == [NOT_CHECKED] and self._own:
+            reasons = []
+        failures = dict.fromkeys(filter(None, [self._first, self._recent, self._own]))
+        return msgspec.structs.replace(mark, reasons=(*failures, *reasons))
+
+
+def _source(cell: Mapping[str, Any]) -> str:
+    return "".join(cell["source"]).strip()
+
+
+def _error_of(cell: Any, reply: Mapping[str, Any]) -> str:
+    """Return the error of a cell in a line; '' if the cell is meant to fail."""
+    if "raises-exception" in cell.metadata.get("tags", []):
+        return ""
+    first = _COLOURS.sub("", str(reply.get("evalue", ""))).strip().partition("\n")[0]
+    return shorten(f"{reply.get('ename', 'error')}: {first}".removesuffix(": "), _LONGEST_REASON)
+
+
+def _usage_error(cell: Any) -> str:
+    """Return IPython's message on an unknown magic, which is no error of the cell."""
+    texts = [output.text for output in cell.get("outputs", ()) if output.get("name") == "stderr"]
+    first = next((text.partition("\n")[0] for text in texts if text.startswith("UsageError: ")), "")
+    return shorten(first, _LONGEST_REASON)
+
+
+def grade(
+    submissions: Mapping[str, Path | None], source: Path, *, files: Sequence[Path] = (), timeout: float = CELL_TIMEOUT,
+    jobs: int = 0, notify: Callable[[str], None] = lambda _: None, progress: Callable[[int], None] = lambda _: None,
+) -> list[Grade]:  # fmt: skip
+    """Grade submissions by their names; return a grade for each exercise of each of them, in order.
+
+    First the teacher's notebook ``source`` runs with its solutions; raise SessionError if it does not get all points.
+    ``files`` are needed beside each notebook, by default those that the cells of ``source`` name. None is no
+    submission, which has 0 points. ``timeout`` is the time limit of each cell, in seconds. ``jobs`` notebooks run at a
+    time, by default one for each processor, and one if all use the database of PIPEMAGIC_URL. ``notify`` gets notes,
+    ``progress`` the number of notebooks that have run.
     """
-    import nbclient
-    from nbformat.v4 import new_code_cell
-
-    client = nbclient.NotebookClient(
-        notebook, timeout=timeout, interrupt_on_timeout=True, error_on_timeout=_TOO_LONG,
-        allow_errors=True, kernel_name="python3", resources={"metadata": {"path": str(folder / "work")}},
-        record_timing=False,  # for a cell that ran too long, it calls datetime.utcnow(), which is deprecated
-        extra_arguments=["--log-level=ERROR"],
-    )  # fmt: skip
-    variables = {"JUPYTER_PREFER_ENV_PATH": "1", launcher.FOLDER_VARIABLE: str(folder / "data")}
-    reports = TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True)
-    with reports, client.setup_kernel(env={**os.environ, **variables}):
-        for number, cell in enumerate(notebook.cells):
-            client.execute_cell(cell, number)
-            for name in calls.keys() & _CHECK.findall(cell.source):
-                path = Path(reports.name, secrets.token_hex(16))
-                call = _REPORT.format((str(path), name, *calls[name]))
-                added = new_code_cell(call)  # type: ignore[no-untyped-call]
-                client.execute_cell(added, number, store_history=False)
-                yield name, _reported(path, name, calls[name][0])
-
-
-def _reported(path: Path, name: str, of: float) -> Grade:
-    """Return the grade in the file of a report, with points from 0 to ``of``."""
-    try:
-        grade = msgspec.json.decode(path.read_bytes(), type=Grade)
-    except (OSError, ValueError):  # no file, or not a grade
-        return Grade("", name, 0, of, message=_NOT_REPORTED)
-    return msgspec.structs.replace(grade, exercise=name, points=min(max(grade.points, 0), of), of=of)
+    assignment, shared = Assignment.read(source, files, timeout), bool(os.environ.get(DATABASE_URL))
+    if shared and jobs > 1:
+        raise SessionError(
+            f"cannot run {jobs} notebooks at a time, since all of them use the database of {DATABASE_URL}",
+            hint=f"unset {DATABASE_URL}, or run one at a time",
+        )
+    if shared and assignment.commits:
+        notify(
+            f"The solutions were not run: all notebooks use the database of {DATABASE_URL}, and the answers to "
+            f"{list_names(assignment.commits)} change it. A later submission finds what an earlier one has changed."
+        )
+    else:
+        assignment.verify()
+    grades = {name: assignment.missing(name) for name in submissions}
+    with ThreadPoolExecutor(jobs or (1 if shared else os.cpu_count() or 1)) as pool:
+        runs = {pool.submit(assignment.grade, path, name): name for name, path in submissions.items() if path}
+        try:
+            for count, run in enumerate(as_completed(runs), 1):
+                grades[runs[run]] = run.result()
+                progress(count)
+        except BaseException:  # such as Ctrl-C
+            pool.shutdown(wait=False, cancel_futures=True)
+            assignment.stop()
+            raise
+    return [mark for name in submissions for mark in grades[name]]
 
 
 def summary(grades: Sequence[Grade]) -> DataFrame:
-    """Return a row for each submission, with the points of each exercise and their total."""
+    """Return a row for each submission: the points of each exercise, their total, and the percentage of all points."""
     from pandas import DataFrame
 
-    frame = DataFrame(list(map(msgspec.structs.asdict, grades)))
-    points = frame.pivot_table("points", "submission", "exercise", sort=False).rename_axis(columns=None)
-    return points.assign(total=points.sum(axis=1))
+    frame = DataFrame([(mark.submission, mark.exercise, mark.points, mark.of) for mark in grades])
+    frame.columns = ["submission", "exercise", "points", "of"]
+    points, of = (
+        frame.pivot_table(column, "submission", "exercise", sort=False).rename_axis(columns=None)
+        for column in ("points", "of")
+    )
+    total = points.sum(axis=1)
+    return points.assign(total=total, percent=(100 * total / of.sum(axis=1)).fillna(0).round(1))

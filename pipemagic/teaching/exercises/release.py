@@ -6,9 +6,10 @@ and the hidden checks in the form in which the grader's own command removes them
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +21,7 @@ import msgspec
 
 from pipemagic.errors import SessionError
 from pipemagic.teaching.exercises.exercise import Definition, Exercise, load, parse_cell
+from pipemagic.teaching.exercises.files import Files, copy_files, given_files, left_files, named_files
 
 Cell = dict[str, Any]
 Grader = Literal["nbgrader", "otter"]
@@ -35,14 +37,22 @@ _OTTER = "# ASSIGNMENT CONFIG\ntests:\n  ok_format: false\nexport_cell:\n  pdf: 
 
 @dataclass(frozen=True)
 class Source:
-    """The exercises in a teacher's notebook, and the folder of their files."""
+    """The exercises in a teacher's notebook, the folder of their files, and the files that the notebook needs.
+
+    ``left`` are the names of other files beside the notebook.
+    """
 
     definitions: list[Definition]
     folder: Path
+    files: Files
+    left: Sequence[str] = ()
 
     @classmethod
-    def find(cls, notebook: Mapping[str, Any], beside: Path) -> Source:
-        """Find the exercises in a notebook of the folder ``beside``."""
+    def find(cls, notebook: Mapping[str, Any], beside: Path, files: Sequence[Path] = ()) -> Source:
+        """Find the exercises in a notebook of the folder ``beside``, and the files that it needs.
+
+        Without ``files`` it needs those that its cells name.
+        """
         definitions = [exercise[0] for cell in notebook["cells"] if (exercise := _exercise(cell))]
         names = [definition.name for definition in definitions]
         if repeated := [name for name in names if names.count(name) > 1]:
@@ -50,7 +60,12 @@ class Source:
                 f"{repeated[0]} is defined twice", hint="give each exercise its own name, which is also its file name"
             )
         folders = _FOLDER.findall("\n".join(map(_text, notebook["cells"])))
-        return cls(definitions, beside / (folders[-1] if folders else "exercises"))
+        folder = beside / (folders[-1] if folders else "exercises")
+        if files:
+            return cls(definitions, folder, given_files(files, beside))
+        texts = [(cell["cell_type"], _text(cell)) for cell in notebook["cells"] if not _is_for_teacher(cell)]
+        named = named_files(texts, beside, without=folder.resolve())
+        return cls(definitions, folder, named, left_files(named, beside, without=folder.resolve()))
 
     def fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of each exercise; raise SessionError if its file is missing or older than its cell."""
@@ -67,30 +82,38 @@ def fingerprint(exercise: Exercise) -> str:
     return sha256(msgspec.json.encode(exercise)).hexdigest()[:16]
 
 
-def release_file(source: Path, target: Path, grader: Grader | None = None, *, solved: bool = False) -> list[str]:
-    """Release a notebook to a file, with the files of its exercises beside it; return the names of the exercises."""
+def release_file(
+    source: Path, target: Path, grader: Grader | None = None, *, solved: bool = False, files: Sequence[Path] = ()
+) -> Source:
+    """Release a notebook to a file, beside it the files of its exercises and those that it needs; return its source.
+
+    By default the notebook needs the files that its cells name.
+    """
     import nbformat
 
     notebook, folder = read(source), target.parent / "exercises"
-    exercises = Source.find(notebook, source.parent)
+    exercises = Source.find(notebook, source.parent, files)
     fingerprints = exercises.fingerprints()
     folder.mkdir(parents=True, exist_ok=True)
     for name in fingerprints if folder.resolve() != exercises.folder.resolve() else ():
         shutil.copy(exercises.folder / f"{name}.json", folder)
-    released = nbformat.from_dict(release(notebook, fingerprints, grader, solved=solved))  # type: ignore[no-untyped-call]
-    nbformat.write(released, target)  # type: ignore[no-untyped-call]
-    return list(fingerprints)
+    copy_files(exercises.files, target.parent)
+    made = release(notebook, fingerprints, grader, solved=solved, files=exercises.files)
+    nbformat.write(nbformat.from_dict(made), target)  # type: ignore[no-untyped-call]
+    return exercises
 
 
 def release(
-    notebook: Mapping[str, Any], fingerprints: Mapping[str, str], grader: Grader | None = None, *, solved: bool = False
-) -> dict[str, Any]:
+    notebook: Mapping[str, Any], fingerprints: Mapping[str, str], grader: Grader | None = None, *,
+    solved: bool = False, files: Iterable[str] = (),
+) -> dict[str, Any]:  # fmt: skip
     """Return the students' notebook; for a grader, the notebook from which its own command makes that one.
 
-    ``fingerprints`` are those of the exercises' files.
+    ``fingerprints`` are those of the exercises' files, ``files`` the paths of other files that it needs.
     """
-    files = "".join(f"\n  - exercises/{name}.json" for name in fingerprints)
-    cells = [_cell("raw", "otter", _OTTER + files)] if grader == "otter" else []
+    beside = [*(f"exercises/{name}.json" for name in fingerprints), *map(json.dumps, files)]
+    listed = "".join(f"\n  - {path}" for path in beside)
+    cells = [_cell("raw", "otter", _OTTER + listed)] if grader == "otter" else []
     form = grader or ("solved" if solved else "plain")
     for number, cell in enumerate(notebook["cells"], 1):
         exercise = _exercise(cell)
@@ -143,7 +166,7 @@ def _kept(cell: Mapping[str, Any], key: str) -> Iterator[Cell]:
     """
     text, tags = _text(cell), list(cell["metadata"].get("tags", []))
     source = _FOLDER.sub("", text).rstrip("\n") if cell["cell_type"] == "code" else text
-    if TEACHER not in tags and (source or not text):
+    if not _is_for_teacher(cell) and (source or not text):
         if cell["cell_type"] != "markdown" and "%%exercise" in text:
             hint = f"begin the cell with `%%exercise NAME`, or give it the tag {TEACHER}"
             raise SessionError(
@@ -151,6 +174,10 @@ def _kept(cell: Mapping[str, Any], key: str) -> Iterator[Cell]:
             )
         copy = _cell(cell["cell_type"], cell.get("id", key), source, **({"tags": tags} if tags else {}))
         yield copy | {name: cell[name] for name in ("attachments",) if name in cell}
+
+
+def _is_for_teacher(cell: Mapping[str, Any]) -> bool:
+    return TEACHER in cell["metadata"].get("tags", [])
 
 
 def _cell(kind: str, key: str, source: str, **metadata: Any) -> Cell:

@@ -144,7 +144,7 @@ def test_a_name_that_is_defined_twice(tmp_path):
 
 def test_a_released_file_has_the_files_of_its_exercises_beside_it(teacher, tmp_path):
     source, target = teacher(HEAVY, EGG), tmp_path / "class" / "birds.ipynb"
-    assert release_file(source, target) == ["heavy", "egg"]
+    assert [made.name for made in release_file(source, target).definitions] == ["heavy", "egg"]
     assert cells_of(read(target))[0] == ("code", "%load_ext pipemagic\n%pipedb connect --temporary")
     assert (target.parent / "exercises" / "egg.json").read_bytes() == (tmp_path / "exercises" / "egg.json").read_bytes()
     first = target.read_bytes()
@@ -155,7 +155,7 @@ def test_a_released_file_has_the_files_of_its_exercises_beside_it(teacher, tmp_p
 
 def test_a_source_without_the_setting_has_the_files_beside_it(teacher, tmp_path):
     source = teacher(EGG, folder="teacher/exercises", setting="")
-    assert release_file(source, tmp_path / "class" / "birds.ipynb") == ["egg"]
+    release_file(source, tmp_path / "class" / "birds.ipynb")
     assert (tmp_path / "class" / "exercises" / "egg.json").exists()
 
 
