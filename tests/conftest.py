@@ -46,7 +46,8 @@ SLOW = [
     "service/test_early_responses.py", "service/test_endpoint.py", "service/test_garbage.py",
     "service/test_hosting.py", "service/test_http_server.py", "service/test_process.py",
     "service/test_request_log.py", "service/test_slow_clients.py", "teaching/classes",
-    "teaching/exercises/test_grading.py", "teaching/exercises/test_nbgrader.py", "teaching/exercises/test_otter.py",
+    "teaching/exercises/test_grading.py", "teaching/exercises/test_grading_a_class.py",
+    "teaching/exercises/test_nbgrader.py", "teaching/exercises/test_otter.py",
     "teaching/test_progress.py",
     "../notebooks/features.ipynb", "../notebooks/teacher",
 ]  # fmt: skip

@@ -67,9 +67,9 @@ class Roster(NamedTuple):
 
     def ids(self, student: Student) -> set[str]:
         """Return the ids of a student, such as an id number and a username."""
-        wanted = {*_COLUMNS["id"], "identifier"}
+        headers = {*_COLUMNS["id"], "identifier"}  # Moodle's worksheet has "Participant 123" in the latter
         cells = zip(self.columns, self.cells.get(student.key, ()), strict=False)
-        return {cell.removeprefix("Participant ") for column, cell in cells if column.casefold() in wanted and cell}
+        return {cell.removeprefix("Participant ") for column, cell in cells if column.casefold() in headers and cell}
 
 
 def read_roster(path: Path) -> Roster:

@@ -349,7 +349,7 @@ def _error_of(cell: Any, reply: Mapping[str, Any]) -> str:
 def _usage_error(cell: Any) -> str:
     """Return IPython's message on an unknown magic, which is no error of the cell."""
     texts = [output.text for output in cell.get("outputs", ()) if output.get("name") == "stderr"]
-    first = next((text.partition("\n")[0] for text in texts if text.startswith("UsageError: ")), "")
+    first = next((line for text in texts for line in text.splitlines() if line.startswith("UsageError: ")), "")
     return shorten(first, _LONGEST_REASON)
 
 
@@ -380,7 +380,9 @@ def grade(
         assignment.verify()
     grades = {name: assignment.missing(name) for name in submissions}
     with ThreadPoolExecutor(jobs or (1 if shared else os.cpu_count() or 1)) as pool:
-        runs = {pool.submit(assignment.grade, path, name): name for name, path in submissions.items() if path}
+        runs = {
+            pool.submit(_in_thread, assignment.grade, path, name): name for name, path in submissions.items() if path
+        }
         try:
             for count, run in enumerate(as_completed(runs), 1):
                 grades[runs[run]] = run.result()
@@ -390,6 +392,16 @@ def grade(
             assignment.stop()
             raise
     return [mark for name in submissions for mark in grades[name]]
+
+
+def _in_thread(run: Callable[[Path, str], list[Grade]], path: Path, name: str) -> list[Grade]:
+    """Run a notebook in a thread, and close the event loop that nbclient has made for it."""
+    from jupyter_core.utils import ensure_event_loop
+
+    try:
+        return run(path, name)
+    finally:
+        ensure_event_loop().close()
 
 
 def summary(grades: Sequence[Grade]) -> DataFrame:
