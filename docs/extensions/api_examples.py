@@ -19,6 +19,7 @@ from pipemagic.service.service import Service
 
 NEW_YEAR = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 PASSWORD = "correct horse"
+CODE = "K7QF2MXB"  # instead of the real one
 LIST = 2  # the first entries of a long list
 
 ACME, FLIGHTS = "/v1/organizations/acme", "/v1/organizations/acme/databases/flights"
@@ -97,6 +98,8 @@ CALLS: list[tuple[str, str, str, Any]] = [
     ("ada", "POST", f"{FLIGHTS}/update", None),
     ("ada", "POST", f"{EDGE}/auth/tokens?authorization=read-only", {}),
     ("ada", "POST", f"{FLIGHTS}/auth/tokens?expiration=7d", {}),
+    ("ada", "POST", f"{FLIGHTS}/auth/codes?expiration=2h", {"replace": True}),
+    ("", "POST", "/v1/auth/code", {"code": CODE, "key": "a secret of the client's"}),
     ("flights", "GET", "/v2", None),
     ("flights", "GET", "/v3", None),
     ("flights", "POST", "/v2/pipeline", EXECUTE),
@@ -161,18 +164,21 @@ async def _run(service: Service) -> list[tuple[str, str, Example]]:
 
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app=with_state))
     operator = service.catalog.accounts.find("local") or service.catalog.open_account("local")
-    tokens, token_id = {"operator": service.tokens.issue_platform(operator, "docs")[1]}, ""
+    tokens, token_id, code = {"operator": service.tokens.issue_platform(operator, "docs")[1]}, "", ""
     for sender, method, path, body in CALLS:
         host = "flights-acme.localhost" if sender == "flights" else "127.0.0.1"
         headers = {"Authorization": f"Bearer {tokens[sender]}"} if sender else {}
         path = path.replace("{id}", token_id)
-        response = await client.request(method, f"http://{host}:8080{path}", json=body, headers=headers)
+        sent = {**body, "code": code} if path == "/v1/auth/code" else body
+        response = await client.request(method, f"http://{host}:8080{path}", json=sent, headers=headers)
         if response.status_code != 200:
             raise RuntimeError(f"{method} {path}: {response.status_code} {response.text}")
         if path == "/v1/auth/login":
             tokens["ada"] = response.json()["token"]
         if path.startswith("/v1/auth/api-tokens/ci"):
             token_id = response.json()["id"]
+        if path.startswith(f"{FLIGHTS}/auth/codes"):
+            code = response.json()["code"]
         if path.startswith(f"{FLIGHTS}/auth/tokens"):
             tokens["flights"] = response.json()["jwt"]
         is_json = response.headers.get("content-type") == "application/json"
@@ -198,6 +204,8 @@ def _shortened(value: Any, key: str = "") -> Any:
         return {name: _shortened(item, name) for name, item in items}
     if isinstance(value, list):
         return [_shortened(item) for item in value[: LIST if key == "closest" else None]]
+    if key == "code" and len(value) == len(CODE):
+        return CODE
     if isinstance(value, str) and (key == "baton" or value.startswith(("eyJ", "pml_", "pmp_"))):
         return "…"
     return value

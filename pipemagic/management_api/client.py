@@ -37,6 +37,7 @@ from pipemagic.management_api.models import (
     DEFAULT_GROUP,
     ApiToken,
     AuditLog,
+    CodeAccess,
     DatabaseInfo,
     Group,
     Instance,
@@ -51,6 +52,7 @@ from pipemagic.management_api.models import (
     listed,
     member,
     text_of,
+    timestamp_in,
     wrapped,
 )
 from pipemagic.scopes import PRESETS, SCOPES, expand, required_scope
@@ -72,7 +74,7 @@ _UNKNOWN = re.compile(
 PAGE = 1000
 """The number of databases that a request asks for, as the public command-line tool does."""
 
-_LOGINS = ("/v1/auth/signup", "/v1/auth/login")
+_LOGINS = ("/v1/auth/signup", "/v1/auth/login", "/v1/auth/code")
 _ERRORS: dict[int, tuple[type[ServerError], str]] = {
     401: (AuthError, "the token was not accepted"),
     403: (AuthError, "the token does not allow this"),
@@ -225,6 +227,13 @@ def management(
     )
 
 
+_CODE_HINTS = {
+    "CODE_WRONG": "compare it with what you were given, character by character",
+    "CODE_USED": "if that was you, it was on another computer or with other settings; ask for a new code",
+    "CODE_EXPIRED": "ask for a new code",
+}
+
+
 class Management:
     """One organization, or personal account, of a management API.
 
@@ -318,6 +327,24 @@ class Management:
         """Return the Unix time at which the platform token expires, None if never; raise AuthError if it is invalid."""
         expires = member(self._call("GET", "/v1/auth/validate"), "exp")
         return float(expires) if isinstance(expires, int | float) and expires >= 0 else None
+
+    def exchange_code(self, code: str, key: str) -> CodeAccess:
+        """Exchange a one-time code for a token, for which no platform token is necessary.
+
+        The ``key`` is a secret of the caller's, of at least 22 characters: with the same key the code can be exchanged
+        again, since a response may be lost. Raise AuthError with the code CODE_WRONG, CODE_USED or CODE_EXPIRED, and
+        BusyError after too many wrong codes.
+        """
+        try:
+            response = self._call("POST", "/v1/auth/code", {"code": code, "key": key}, optional="codes")
+        except AuthError as error:
+            raise error.replace(hint=_CODE_HINTS.get(error.code, error.hint)) from None
+        except BusyError as error:
+            raise (error.replace(hint=_CODE_HINTS["CODE_WRONG"]) if "wrong" in error.message else error) from None
+        expires = timestamp_in(text_of(response, "expires_at")) or 0.0
+        return CodeAccess(
+            _secret(member(response, "jwt")), text_of(response, "database"), expires, text_of(response, "url")
+        )
 
     def api_tokens(self) -> list[ApiToken]:
         """List the account's platform tokens, without their values."""
@@ -638,8 +665,18 @@ class Management:
         """Create a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
         return self._create_token("tokens", ("databases", database), expiration, read_only)
 
+    def create_code(self, database: str, *, expiration: str, read_only: bool = False, replace: bool = False) -> Secret:
+        """Create a one-time code that is exchanged for a token of a database; both end with the ``expiration``.
+
+        With ``replace`` earlier codes of the database end; their tokens stay valid.
+        """
+        params = {"expiration": expiration} | ({"authorization": "read-only"} if read_only else {})
+        path = self._path("databases", database, "auth", "codes")
+        response = self._call("POST", path, {"replace": replace}, params=params, optional="codes")
+        return _secret(member(response, "code"))
+
     def invalidate_tokens(self, database: str) -> None:
-        """Invalidate all tokens of a database immediately; some services invalidate all tokens of its group."""
+        """Invalidate all tokens and codes of a database immediately; some services do so for all of its group."""
         self._call("POST", self._path("databases", database, "auth", "rotate"), optional="invalidating tokens")
 
     # -- requests

@@ -101,6 +101,18 @@ class Login(msgspec.Struct, frozen=True):
     organization: str
 
 
+class CodeAccess(msgspec.Struct, frozen=True):
+    """What a one-time code is exchanged for: a token, the name of its database, and when it expires (Unix seconds).
+
+    ``url`` is the address of the database, '' for that at which the code was exchanged.
+    """
+
+    token: Secret
+    database: str
+    expires: float
+    url: str = ""
+
+
 class ApiToken(Model, frozen=True, rename={"created": "created_at"}):
     """A platform token in a list, without its value; ``created`` is a date in the server's format.
 
@@ -297,10 +309,10 @@ class DatabaseInfo(Model, frozen=True, rename=_DATABASE_MEMBERS):
         return msgspec.structs.replace(
             database,
             url=_address(database.hostname, database.url, endpoint, local=database.primary == "local"),
-            created=_timestamp(text_of(item, "created_at")),
+            created=timestamp_in(text_of(item, "created_at")),
             archived=database.archived or member(item, "sleeping") is True,  # its name until August 2024
             parent=text_of(parent, "name") or text_of(parent, "Name") or database.parent,
-            branched=_timestamp(text_of(parent, "branched_at")),
+            branched=timestamp_in(text_of(parent, "branched_at")),
         )
 
 
@@ -381,7 +393,7 @@ def _numbers(item: Any, name: str) -> dict[str, int]:
     return {"storage_bytes" if name == "storage" else name: value for name, value in figures.items()}
 
 
-def _timestamp(text: str) -> float | None:
+def timestamp_in(text: str) -> float | None:
     """Convert a time in the format of RFC 3339 to Unix seconds; None for anything else."""
     try:
         return datetime.fromisoformat(text).timestamp()

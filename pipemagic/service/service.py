@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute
 
 from pipemagic.service import api
 from pipemagic.service.api.operations import ServiceParts
+from pipemagic.service.auth.codes import Codes
 from pipemagic.service.auth.logins import Logins
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord
@@ -56,7 +57,8 @@ class Service(Collector):
         self.engine = engine(EngineContext(folder, self.catalog, self.meter, self.limits, clock, now, random))
         self.tokens = self.engine.tokens
         self.logins = Logins(self.catalog, self.tokens, clock=clock, random=random, signup=signup)
-        self.parts = ServiceParts(self.catalog, self.tokens, self.logins, self.meter, self.engine)
+        codes = Codes(self.catalog, self.tokens, clock=clock, now=now, random=random)
+        self.parts = ServiceParts(self.catalog, self.tokens, self.logins, codes, self.meter, self.engine)
 
     def start(self) -> None:
         """Start the engine."""

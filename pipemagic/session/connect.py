@@ -14,6 +14,7 @@ from pipemagic.client.secrets import Secret
 from pipemagic.errors import AuthError
 from pipemagic.http import READ_TIMEOUT
 from pipemagic.session import tokens
+from pipemagic.session.codes import KeptTokens
 from pipemagic.session.connection import Connection
 from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import Profile
@@ -24,6 +25,7 @@ class ConnectionFactory:
     """Opens connections by profiles; their requests are recorded by ``recorder``.
 
     ``ask_token`` asks the user for a token, given what it is for. New connections look for the ``marker_tables``.
+    ``kept`` exchanges codes.
     """
 
     def __init__(
@@ -32,11 +34,13 @@ class ConnectionFactory:
         recorder: RequestRecorder,
         ask_token: Callable[[str], str] | None,
         marker_tables: Collection[str],
+        kept: KeptTokens,
     ) -> None:
         self._environment = environment
         self._recorder = recorder
         self._ask_token = ask_token
         self._marker_tables = marker_tables
+        self._kept = kept
 
     def at_address(
         self, profile: Profile, token: str | None, *, remember: bool, check: Callable[[], None]
@@ -50,27 +54,34 @@ class ConnectionFactory:
         where = endpoint.named_host if "://" in str(profile.address) else endpoint.address  # HOST:PORT: with the scheme
         host, entry = endpoint.named_host, tokens.keyring_entry(endpoint)
         source = replace(profile.token_source, remember=remember)
-        secret = Secret(token) if token else self._environment.database_token(source, entry)
+        access = self._kept.exchange(endpoint, source.code) if source.code else None
+        given = access.token if access else Secret(token) if token else None
+        secret = given or self._environment.database_token(source, entry)
         timeout = profile.timeout or READ_TIMEOUT
         key = self._environment.encryption_key(profile.key_source, endpoint)
         database = Database(
-            endpoint, secret, timeout=timeout, read_only=bool(profile.read_only), encryption_key=key,
-            follow=profile.follow,
+            access.endpoint if access else endpoint, secret, timeout=timeout, read_only=bool(profile.read_only),
+            encryption_key=key, follow=profile.follow,
         )  # fmt: skip
-        name = profile.name or _name_for(host)
+        name = profile.name or (access.database if access else _name_for(host))
         self._recorder.watch(name, database.transport)
         with _closing_on_error(database):
             try:
                 markers = self._check(database)
             except AuthError as error:
-                if secret is not None and error.status == 401 and not token:
+                if access is None and secret is not None and error.status == 401 and not token:
                     expired = f"{error.hint}\n" if "expired" in error.message else ""
                     renewal = tokens.token_renewal(source, endpoint.address)[0]
                     raise error.replace(hint=expired + renewal) from None
-                if secret is not None or error.status != 401 or self._ask_token is None:
+                if error.status != 401:
                     raise
-                check()
-                answer = Secret(token_in(self._ask_token(host)))
+                if source.code:  # the token was invalidated since it is kept
+                    answer = self._kept.exchange(endpoint, source.code, again=True).token
+                elif secret is not None or self._ask_token is None:
+                    raise
+                else:
+                    check()
+                    answer = Secret(token_in(self._ask_token(host)))
                 database.renew_token(answer)
                 markers = self._check(database)
                 if remember:

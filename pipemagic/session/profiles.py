@@ -41,7 +41,7 @@ LOCK_TIMEOUT = 10.0
 
 _PLATFORM_TOKEN = "platform token"
 _LONGEST_SHOWN = 100  # characters of a project's text in a message
-_NOT_WRITTEN = ("name", "path", "of_project")
+_NOT_WRITTEN = ("name", "path", "of_project", "code")
 _TOKEN_KEYS = re.compile(
     r"(auth[_-]?|api[_-]?|access[_-]?|(remote[_-]?)?encryption[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE
 )
@@ -76,11 +76,11 @@ class Route:
 class Profile:
     """How to connect to a database: by its ``address``, or as a ``database`` of an organization.
 
-    ``organization`` and ``at`` (the address of the management API) select another organization than the current
-    one; ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring, as is
+    ``organization`` and ``at`` (the address of the management API) select another organization than the current one;
+    ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring, as is
     ``encryption_key_keyring``. ``follow`` is another host to which the server may refer. With ``read_only`` statements
-    that may write are refused; ``keep_alive`` is a duration. ``path`` is its file; ``of_project`` is True for the file
-    of a project, which may come from another author.
+    that may write are refused; ``keep_alive`` is a duration. ``code`` is exchanged for the token, and in no file.
+    ``path`` is its file; ``of_project`` is True for the file of a project, which may come from another author.
     """
 
     name: str
@@ -98,6 +98,7 @@ class Profile:
     timeout: float | None = None
     read_only: bool | None = None
     keep_alive: str | float | None = None
+    code: str | None = None
     path: Path | None = field(default=None, compare=False)
     of_project: bool = field(default=False, compare=False)
 
@@ -107,7 +108,8 @@ class Profile:
         file = self.token_file
         if file is not None and self.path is not None:
             file = str(self.path.parent / expand_home(file))
-        return TokenSource(self.token_env, file, KEYRING_SERVICE if self.keyring is True else self.keyring or None)
+        keyring = KEYRING_SERVICE if self.keyring is True else self.keyring or None
+        return TokenSource(self.token_env, file, keyring, self.code)
 
     @property
     def key_source(self) -> KeySource:
@@ -145,7 +147,9 @@ class Profile:
         if not source:
             return profile
         keyring = True if source.keyring == KEYRING_SERVICE else source.keyring
-        return replace(profile, token_env=source.env, token_file=source.absolute_file, keyring=keyring)
+        return replace(
+            profile, token_env=source.env, token_file=source.absolute_file, keyring=keyring, code=source.code
+        )
 
     @property
     def kept_for(self) -> float | None:

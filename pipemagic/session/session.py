@@ -20,6 +20,7 @@ from pipemagic.explore import schema_reader
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import foreign_addresses, tokens
 from pipemagic.session.cell import DEFAULTS, Cell, RunOptions, parse_cell
+from pipemagic.session.codes import KeptTokens
 from pipemagic.session.connect import ConnectionFactory
 from pipemagic.session.connection import Connection
 from pipemagic.session.organization import Organization
@@ -94,7 +95,8 @@ class Session:
         self.snippets = Snippets()
         self._environment = tokens.Environment(environ, variables)
         self.marker_tables: set[str] = set()
-        self._factory = ConnectionFactory(self._environment, self.wire, ask_token, self.marker_tables)
+        codes = KeptTokens(config_folder(environ))
+        self._factory = ConnectionFactory(self._environment, self.wire, ask_token, self.marker_tables, codes)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
         self._lock = threading.RLock()  # of the connections and the current one; never held for long
@@ -249,6 +251,7 @@ class Session:
         token_env: str | None = None,
         token_file: str | None = None,
         keyring: str | bool = False,
+        code: str | None = None,
         remember: bool = False,
         temporary: bool = False,
         limits: str | None = None,
@@ -263,20 +266,21 @@ class Session:
 
         ``target`` is empty: the default, or the embedded service, with a first group and database if it has none; an
         address (with ``://``, or HOST:PORT); the name of a connection; that of a profile; that of a database of the
-        ``organization``, by default the current one. ``token`` is for addresses; by default it comes from a
-        variable ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in
-        it), from PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or from a prompt; with ``remember`` it is then stored in the
-        keyring. ``temporary`` uses a service of this process alone, whose data is deleted at its end; without
-        ``target`` and ``name`` the connection is called ``temporary``. Its ``limits`` of transactions and idle streams
-        are exact by default; relaxed ones end these only if another request waits, and after an hour. ``timeout`` is
-        how many seconds to wait for a response, 60 by default. With ``read_only`` statements that may write are
-        refused, and the token that is created for a database of an organization cannot write either. The key of an
-        encrypted database is in the variable ``encryption_key_env``, or in the keyring with ``encryption_key_keyring``
-        (True, or a service in it). ``follow`` is another host, HOST or HOST:PORT, to which the server may refer.
+        ``organization``, by default the current one. ``token`` is for addresses; by default it comes from a variable
+        ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in it), from
+        PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or from a prompt; with ``remember`` it is then stored in the keyring. A
+        one-time ``code`` is exchanged for a token, which is kept until it expires. ``temporary`` uses a service of this
+        process alone, whose data is deleted at its end; without ``target`` and ``name`` the connection is called
+        ``temporary``. Its ``limits`` of transactions and idle streams are exact by default; relaxed ones end these only
+        if another request waits, and after an hour. ``timeout`` is how many seconds to wait for a response, 60 by
+        default. With ``read_only`` statements that may write are refused, and the token that is created for a database
+        of an organization cannot write either. The key of an encrypted database is in the variable
+        ``encryption_key_env``, or in the keyring with ``encryption_key_keyring`` (True, or a service in it). ``follow``
+        is another host, HOST or HOST:PORT, to which the server may refer.
         """
         if limits is not None:
             check_limits(limits, temporary=temporary)
-        source = tokens.TokenSource.of(token_env, token_file, keyring, remember=remember)
+        source = tokens.TokenSource.of(token_env, token_file, keyring, code, remember=remember)
         key = tokens.KeySource.of(encryption_key_env, encryption_key_keyring)
         variable, of_project = "", False
         if target is None and not temporary:
@@ -301,7 +305,7 @@ class Session:
         elif token is not None or source:
             raise SessionError(
                 "a token is for an address; for a database of an organization pipemagic creates one itself",
-                hint="%pipedb connect ADDRESS --token-env VARIABLE",
+                hint=f"%pipedb connect ADDRESS {'--code LETTERS' if code else '--token-env VARIABLE'}",
             )
         else:
             connection = self._connect_in_organization(profile, organization, temporary=temporary, limits=limits)

@@ -50,24 +50,28 @@ class TokenSource:
     """The source of a database token, as named by the user: at most one of these.
 
     ``env`` is an environment variable; ``file`` contains only the token; ``keyring`` is a service in the keyring, in
-    which the entry has the name of the address. ``remember`` stores a token from the prompt in the keyring.
+    which the entry has the name of the address. ``code`` is exchanged for the token. ``remember`` stores a token from
+    the prompt in the keyring.
     """
 
     env: str | None = None
     file: str | None = None
     keyring: str | None = None
+    code: str | None = None
     remember: bool = False
 
     @classmethod
-    def of(cls, env: str | None, file: str | None, keyring: str | bool, *, remember: bool) -> TokenSource:
+    def of(
+        cls, env: str | None, file: str | None, keyring: str | bool, code: str | None, *, remember: bool
+    ) -> TokenSource:
         """Return the source for options; ``keyring`` True is the default service, as is ``remember`` alone."""
         service = KEYRING_SERVICE if keyring is True or (remember and not keyring) else keyring or None
-        return cls(env, file, service, remember)
+        return cls(env, file, service, code or None, remember)
 
     def __post_init__(self) -> None:
-        if sum(place is not None for place in (self.env, self.file, self.keyring)) > 1:
+        if sum(place is not None for place in (self.env, self.file, self.keyring, self.code)) > 1:
             raise SessionError(
-                "the token has more than one source", hint="use one of --token-env, --token-file, --keyring"
+                "the token has more than one source", hint="use one of --token-env, --token-file, --keyring, --code"
             )
 
     @property
@@ -76,7 +80,7 @@ class TokenSource:
         return None if self.file is None else str(expand_home(self.file).absolute())
 
     def __bool__(self) -> bool:
-        return bool(self.env or self.file or self.keyring)
+        return bool(self.env or self.file or self.keyring or self.code)
 
 
 @dataclass(frozen=True)
@@ -466,4 +470,6 @@ def token_renewal(source: TokenSource, address: str) -> tuple[str, str]:
         return f"put a new token into the file {source.file}", f' --token-file "{source.file}"'
     if source.keyring is not None:
         return f"put a new token into the keyring (in a terminal: pipemagic auth store {address})", " --keyring"
+    if source.code is not None:
+        return "ask for a new code", " --code LETTERS"
     return "put a new token into PIPEMAGIC_TOKEN, or unset the variable to be asked for it", ""

@@ -37,6 +37,7 @@ ENDPOINTS = {
     "signup": Endpoint("POST /v1/auth/signup", lambda api: api.signup("ada", PASSWORD)),
     "login": Endpoint("POST /v1/auth/login", lambda api: api.login("ada", PASSWORD)),
     "invalidate_logins": Endpoint("POST /v1/auth/invalidate", lambda api: api.invalidate_logins()),
+    "exchange_code": Endpoint("POST /v1/auth/code", lambda api: api.exchange_code("K7QF2MXB", PASSWORD)),
     "username": Endpoint("GET /v1/user", lambda api: api.username()),
     "validate": Endpoint("GET /v1/auth/validate", lambda api: api.validate()),
     "api_tokens": Endpoint("GET /v1/auth/api-tokens", lambda api: api.api_tokens()),
@@ -83,6 +84,7 @@ ENDPOINTS = {
     "unprotect_database": Endpoint(f"PATCH {DATABASE}/configuration", lambda api: api.unprotect_database("flights")),
     "instances": Endpoint(f"GET {DATABASE}/instances", lambda api: api.instances("flights")),
     "create_token": Endpoint(f"POST {DATABASE}/auth/tokens", lambda api: api.create_token("flights")),
+    "create_code": Endpoint(f"POST {DATABASE}/auth/codes", lambda api: api.create_code("flights", expiration="2h")),
     "invalidate_tokens": Endpoint(f"POST {DATABASE}/auth/rotate", lambda api: api.invalidate_tokens("flights")),
 }
 
@@ -135,7 +137,7 @@ def test_a_refusal(api, server, name, status):
     assert refusal.says.rpartition(": ")[2] in error.message
     if isinstance(error, errors.ServerError):
         assert error.status == refusal.answer.status
-    login = endpoint.request.endswith(("/signup", "/login")) and code == "AUTH"
+    login = endpoint.request.endswith(("/signup", "/login", "/code")) and code == "AUTH"
     hint = WORDS.get(code) or WORDS.get(str(refusal.answer.status)) or WORDS.get(f"{code} {refusal.answer.status}", "")
     if not login:
         assert hint in error.hint
@@ -173,7 +175,10 @@ def test_an_endpoint_of_every_service_that_is_not_there(api, server, answer, kin
 
 
 NEEDED = {
-    **dict.fromkeys(["signup", "login", "create_api_token", "create_group_token", "create_token"], "no token"),
+    **dict.fromkeys(
+        ["signup", "login", "exchange_code", "create_api_token", "create_group_token", "create_token", "create_code"],
+        "no token",
+    ),
     **dict.fromkeys(
         [
             "api_tokens",

@@ -39,6 +39,7 @@ def _duration_or_off(text: str, name: str) -> float | None:
     Option("--token-env", "the environment variable that contains the database token", "VARIABLE"),
     Option("--token-file", "a file that contains the token, readable only by you", "PATH"),
     Option("--keyring", "read the token from the keyring"),
+    Option("--code", "a one-time code, which is exchanged for a token; it is kept until it expires", "LETTERS"),
     Option("--remember", "store the token you enter in the keyring"),
     Option("--encryption-key-env", "the variable with the key of an encrypted database", "VARIABLE"),
     Option("--encryption-key-keyring", "read the key of an encrypted database from the keyring"),
@@ -65,6 +66,7 @@ def connect(context: CommandContext) -> None:
     %pipedb connect --temporary
     %pipedb connect --temporary --limits relaxed
     %pipedb connect libsql://flights-acme.example.com --token-env FLIGHTS_TOKEN --as flights
+    %pipedb connect http://teacher.lan:8080 --code K7QF2MXB
     %pipedb connect flights --read-only
     %pipedb connect flights --keep-alive 10m
     """
@@ -75,6 +77,7 @@ def connect(context: CommandContext) -> None:
         token_env=args.get("--token-env"),
         token_file=args.get("--token-file"),
         keyring=args.on("--keyring"),
+        code=args.get("--code"),
         remember=args.on("--remember"),
         temporary=args.on("--temporary"),
         limits=args.get("--limits"),

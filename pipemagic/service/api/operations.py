@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 import msgspec
 
 from pipemagic.scopes import required_scope
+from pipemagic.service.auth.codes import Codes
 from pipemagic.service.auth.logins import Logins, network_of
 from pipemagic.service.auth.tokens import TokenAuthority
 from pipemagic.service.catalog.accounts import AccountRecord, Credential, TokenLimits
@@ -36,6 +37,7 @@ class ServiceParts:
     catalog: Catalog
     tokens: TokenAuthority
     logins: Logins
+    codes: Codes
     meter: UsageMeter
     engine: Engine
 

@@ -10,7 +10,7 @@ import msgspec
 from pipemagic.scopes import PRESETS, SCOPES, expand
 from pipemagic.service.api.databases import DATABASE
 from pipemagic.service.api.groups import GROUP
-from pipemagic.service.api.operations import ORG, ApiRequest, Body, Operation, Reach
+from pipemagic.service.api.operations import ORG, ApiRequest, Body, Operation, Reach, format_time
 from pipemagic.service.auth.tokens import FIRST_TOKEN, parse_expiration
 from pipemagic.service.catalog.accounts import PlatformToken, TokenLimits
 from pipemagic.service.catalog.names import check_name
@@ -39,6 +39,21 @@ class DatabaseTokenOptions(Body):
     unsupported = ("permissions", "fine_grained_permissions")
 
 
+class CodeOptions(Body):
+    """With ``replace``, earlier codes of the database are no longer valid; tokens stay valid."""
+
+    optional = True
+
+    replace: bool = False
+
+
+class CodeExchange(Body):
+    """A code, in any case, and the client's key."""
+
+    code: str
+    key: Annotated[str, msgspec.Meta(min_length=22, max_length=200)]
+
+
 class PlatformTokenOptions(Body):
     """The limits of a new token: an organization, or a group of it and scopes, which may be presets."""
 
@@ -55,6 +70,27 @@ def create_database_token(request: ApiRequest, body: DatabaseTokenOptions) -> An
     rights = _parse_rights(request)
     database = request.catalog.database(request["org"], request["db"])
     return {"jwt": request.parts.tokens.issue_database(database, **rights)}
+
+
+@Operation("POST", f"{DATABASE}/auth/codes", audit="db-code-create", role=Role.VIEWER, query=QUERY)
+def create_database_code(request: ApiRequest, body: CodeOptions) -> Any:
+    """Create a code that is exchanged for a token, once; both expire at the end of `expiration`, which is required."""
+    rights = _parse_rights(request)
+    database = request.catalog.database(request["org"], request["db"])
+    code, expires = request.parts.codes.create(database, **rights, replace=body.replace)
+    return {"code": code, "expires_at": format_time(expires)}
+
+
+@Operation("POST", "/v1/auth/code", public=True)
+def exchange_code(request: ApiRequest, body: CodeExchange) -> Any:
+    """Exchange a code for a token of a database, which works at the address of this request unless there is a `url`.
+
+    `key` is a random text of the client's, with which it can repeat the request; any other key is refused from then on.
+    """
+    database, token, expires = request.parts.codes.exchange(body.code, body.key, request.network)
+    url = request.parts.engine.addresses(database).get(database.locations[0])
+    address = {"url": url} if url else {}  # of a libSQL server: those do not know databases by their tokens
+    return {"jwt": token, "database": database.name, "expires_at": format_time(expires), **address}
 
 
 @Operation("POST", f"{GROUP}/auth/tokens", audit="group-token-create", role=Role.VIEWER, query=QUERY)

@@ -158,7 +158,7 @@ class RateLimiter:
         with self._lock:
             now = self._clock()
             full_at = max(self._full_at.pop(key, now), now) + self._every
-            wait = full_at - now - self._burst * self._every
+            wait = round(full_at - now - self._burst * self._every, 3)  # sums of fractions are not exact
             self._full_at[key] = full_at if wait <= 0 else full_at - self._every
             if len(self._full_at) > _MOST_KEYS:
                 self._full_at.popitem(last=False)

@@ -131,6 +131,7 @@ class TokenAuthority:
     ) -> None:  # fmt: skip
         self._catalog, self._now, self._random = catalog, now, random
         self._key = _load_key(folder / KEY_FILE)
+        self._code_key = hmac.digest(self._key.private_bytes_raw(), b"pipemagic codes 1", "sha256")
         self._lock = threading.Lock()
         self._grants: dict[tuple[str | None, str | None], AccessGrant] = {}
         self._admit_file(folder / PLATFORM_TOKEN_FILE)
@@ -205,6 +206,10 @@ class TokenAuthority:
     def _sign(self, _database: DatabaseRecord, claims: dict[str, Any]) -> str:
         """Sign the claims of a database's token; the sqld engine overrides this with a key for each database."""
         return jwt.sign(claims, self._key)
+
+    def code_hash(self, code: str) -> bytes:
+        """Return what is stored of a one-time code: nobody can try codes on it without the signing key."""
+        return hmac.digest(self._code_key, code.encode(), "sha256")
 
     def check_database(self, authorization: str | None, database: DatabaseRecord | None) -> AccessGrant:
         """Return the rights of an ``Authorization`` header.

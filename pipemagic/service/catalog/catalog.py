@@ -249,17 +249,19 @@ class Catalog:
         return number
 
     def rotate_database(self, organization: str, name: str) -> DatabaseRecord:
-        """Invalidate all tokens that open a database."""
+        """Invalidate all tokens that open a database, and its codes."""
         with self.store.change() as run:
             database = self.database(organization, name)
             run("UPDATE databases SET rotated = ? WHERE id = ?", (_next_rotation(run), database.id))
+            run("DELETE FROM codes WHERE database = ?", (database.id,))
         return self.database(organization, name)
 
     def rotate_group(self, organization: str, name: str) -> list[DatabaseRecord]:
-        """Invalidate all tokens of a group and of its databases, and return the databases."""
+        """Invalidate all tokens and codes of a group and of its databases, and return the databases."""
         with self.store.change() as run:
             group = self.group(organization, name)
             run('UPDATE "groups" SET rotated = ? WHERE id = ?', (_next_rotation(run), group.id))
+            run("DELETE FROM codes WHERE database IN (SELECT id FROM databases WHERE group_id = ?)", (group.id,))
         return self.databases(organization, name)
 
     # -- files of deleted databases

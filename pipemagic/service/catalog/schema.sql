@@ -105,6 +105,16 @@ CREATE TABLE branches (
   moment REAL NOT NULL  -- when the parent had the content that was copied
 ) STRICT;
 
+CREATE TABLE codes (
+  hash BLOB PRIMARY KEY,  -- HMAC of the code with a key of the service; the code itself is not stored
+  database TEXT NOT NULL REFERENCES databases ON DELETE CASCADE,
+  subject TEXT NOT NULL,  -- of the token: the username of the account that created the code
+  read_only INTEGER NOT NULL,
+  expires REAL NOT NULL,  -- also of the token
+  redeemer BLOB  -- SHA-256 of the key of the client that has exchanged it; NULL: none has
+) STRICT, WITHOUT ROWID;
+CREATE INDEX codes_by_database ON codes (database);
+
 CREATE TABLE hosts (
   label TEXT PRIMARY KEY,  -- the first label of a host name, unique in the service
   database TEXT NOT NULL REFERENCES databases ON DELETE CASCADE,

@@ -34,3 +34,13 @@ CREATE TABLE queries (
   rows_written INTEGER NOT NULL,
   PRIMARY KEY (database, hour, query)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE codes (
+  hash BLOB PRIMARY KEY,  -- HMAC of the code with a key of the service; the code itself is not stored
+  database TEXT NOT NULL REFERENCES databases ON DELETE CASCADE,
+  subject TEXT NOT NULL,  -- of the token: the username of the account that created the code
+  read_only INTEGER NOT NULL,
+  expires REAL NOT NULL,  -- also of the token
+  redeemer BLOB  -- SHA-256 of the key of the client that has exchanged it; NULL: none has
+) STRICT, WITHOUT ROWID;
+CREATE INDEX codes_by_database ON codes (database);

@@ -28,7 +28,7 @@ REQUIRED = {
     "DELETE {org}/databases/{db}": "db:delete",
     "PATCH {org}/databases/{db}/configuration": "db:configure", "POST {org}/databases/{db}/wakeup": "db:configure",
     "POST {org}/databases/{db}/update": "db:configure",
-    "POST {org}/databases/{db}/auth/tokens": "db:mint-token",
+    "POST {org}/databases/{db}/auth/tokens": "db:mint-token", "POST {org}/databases/{db}/auth/codes": "db:mint-token",
     "POST {org}/databases/{db}/auth/rotate": "db:rotate-creds",
     "PATCH {org}/groups/{group}/configuration": "group:configure",
     "POST {org}/groups/{group}/unarchive": "group:configure",
