@@ -1,12 +1,12 @@
 """One-time codes: short texts that people can type, which the service exchanges for tokens of databases.
 
-A code has so few characters that its limits matter. Of 30 characters in 8 places there are 6.6e11. If somebody sends
-2,000 codes a second for a lesson of two hours while 200 codes are unused, the chance to find one is 0.4%. Codes that
-are valid for more than a day have 12 characters (5.3e17), with which it is 2e-5 in a year.
+Codes are short, so their number matters: there are 6.6e11 of 8 characters out of 30. If a program sends 2,000 codes a
+second for a lesson of two hours while 200 codes are unused, the chance to find one is 0.4%. Codes that are valid for
+more than a day have 12 characters (5.3e17), so that the chance is 2e-5 in a year.
 
 Only wrong codes are counted, and a right one is accepted however many wrong ones came before: many clients are behind
-one address, and nobody must be able to lock the others out. So the limits keep people from trying, and the log and the
-database from a flood; the length of the codes is what keeps programs from finding one.
+one address, and no client may lock out the others. So the limits stop people who try codes; the number of codes stops
+programs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONGEST_LIFETIME = 366 * DAY
 """Seconds."""
 
 KEPT = 30 * DAY
-"""Seconds for which an expired code is remembered, so that its owner is told that it has expired."""
+"""Seconds for which an expired code is remembered, so that the error names the reason."""
 
 
 class Codes:

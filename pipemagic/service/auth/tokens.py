@@ -208,7 +208,7 @@ class TokenAuthority:
         return jwt.sign(claims, self._key)
 
     def code_hash(self, code: str) -> bytes:
-        """Return what is stored of a one-time code: nobody can try codes on it without the signing key."""
+        """Return what is stored of a one-time code; codes cannot be tried on it without the signing key."""
         return hmac.digest(self._code_key, code.encode(), "sha256")
 
     def check_database(self, authorization: str | None, database: DatabaseRecord | None) -> AccessGrant:
