@@ -37,13 +37,13 @@ _CLASS = click.argument("name", required=False, default="", metavar="[CLASS]")
 YEAR = 366 * 86400
 """Seconds; tokens are valid for at most that time."""
 
-_HANDOUT_COLUMNS = ("student", "email", "database", "address", "token", "expires", "link")
+_HANDOUT_COLUMNS = ("student", "email", "database", "address", "token", "expires", "link", "code", "line")
 _HANDOUT_PAGE = Path(__file__).with_name("handouts.html")
 
 MOST_RENAMED = 3
 """The most names of students that a roster changes without ``--rename``."""
 
-_NEW_TOKENS = "Use --new-tokens to create new tokens for all students."
+_NEW_TOKENS = "Use --new-tokens to create new tokens and codes for all students."
 
 
 def duration(text: str) -> float:
@@ -89,7 +89,7 @@ def folder(text: str) -> Path:
 @click.option("--link", metavar="URL", help="A link on the hand-outs, for example to the notebook.")
 @click.option("--record", is_flag=True, help="Record wrong answers to exercises, without their literals.")
 @click.option("--rename", is_flag=True, help="Adopt the names of the roster if more than three have changed.")
-@click.option("--new-tokens", is_flag=True, help="Create new tokens for all students, with a new expiration.")
+@click.option("--new-tokens", is_flag=True, help="Create new tokens and codes for all students, with a new expiration.")
 @click.option("--output", type=folder, default=".", metavar="DIR", help="The folder for the hand-outs.")
 def create(
     api: Management, file: Path, group: str, template: str, expires: float, name: str, record: bool, rename: bool,
@@ -98,7 +98,7 @@ def create(
     """Create a database for each student, and write the hand-outs.
 
     ROSTER is a CSV file with the columns name, email and id. Repeat the command to continue after an interrupt, or
-    after students were added to the file. Databases and valid tokens stay as they are.
+    after students were added to the file. Databases, valid tokens and codes stay as they are.
     """
     roster = read_roster(file)
     name = name or slug(file.stem)
@@ -121,7 +121,7 @@ def create(
     console.print_line(f"{name}: {plural(len(lesson.seats), 'student')}, tokens until {_local(lesson.expires)}")
     for path in files:
         console.print_line(str(path))
-    if parse_address(lesson.address or lesson.seats[0].url).loopback:
+    if parse_address(_service_of(lesson) if lesson.codes else _address_of(lesson, lesson.seats[0])).loopback:
         console.print_note("The addresses work only on this machine. Use --address URL to name one for other machines.")
 
 
@@ -211,7 +211,7 @@ def reset(
 ) -> None:  # fmt: skip
     """Reset the databases of students to the template.
 
-    Addresses and tokens stay valid. If the template has virtual tables, there are new tokens and hand-outs.
+    Addresses, tokens and codes stay valid. If the template has virtual tables, they are new, and so are the hand-outs.
     """
     if bool(students) == everyone:
         raise click.UsageError("Name the students, or use --all.", click.get_current_context())
@@ -225,9 +225,25 @@ def reset(
     for seat in seats:
         console.print_line(lesson.label(seat))
     if renewed:
-        console.print_note("The databases and tokens are new because the template has virtual tables.")
+        console.print_note("The databases, tokens and codes are new because the template has virtual tables.")
         for path in _write_handouts(lesson, output):
             console.print_line(str(path))
+
+
+@api_command(class_, "code", click.argument("students", nargs=-1, required=True, metavar="STUDENT..."))
+@click.option("--class", "name", default="", metavar="CLASS", help="The class.  [default: the only one]")
+def renew_codes(api: Management, students: Sequence[str], name: str) -> None:
+    """Print new codes for students, and the line to type.
+
+    Earlier codes of these students are no longer valid. Tokens that they gave stay valid until the end of the lesson.
+    """
+    with model.locked((lesson := model.load(name)).name):
+        _check_service(api, lesson)
+        seats = lesson.find(students)
+        creation.renew_codes(api, lesson, seats, console.print_note)
+    for seat in seats:
+        console.print_line(f"{lesson.label(seat)}: {_line_of(lesson, seat)}")
+    console.print_note(f"Each code is valid once, until {_local(lesson.expires)}.")
 
 
 @api_command(class_, "status", _CLASS, console.json_option)
@@ -320,7 +336,8 @@ def handouts_csv(lesson: Class) -> str:
     for seat in lesson.seats:
         writer.writerow([
             seat.student, seat.email, seat.database, _address_of(lesson, seat), seat.token,
-            time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(seat.expires)), lesson.link,
+            time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(seat.expires)), lesson.link, seat.code,
+            _line_of(lesson, seat),
         ])  # fmt: skip
     return text.getvalue()
 
@@ -332,18 +349,45 @@ def handouts_html(lesson: Class) -> str:
 
 
 def _card(lesson: Class, seat: Seat) -> str:
+    """Return the card of a student: with the code, or with the token if the service has no codes."""
     until = time.strftime("%d %B %Y, %H:%M", time.localtime(seat.expires))
     link = f'<p>Notebook: <a href="{escape(lesson.link)}">{escape(lesson.link)}</a></p>\n' if lesson.link else ""
-    lines = f"%load_ext pipemagic\n%pipedb connect {_address_of(lesson, seat)}"
+    lines = f"%load_ext pipemagic\n{_line_of(lesson, seat)}"
+    picture, note = "", "The token opens your own database only."
+    cell = "".join(f"<code>{escape(line)}</code>" for line in lines.splitlines())
+    if seat.code:
+        picture, secret = _qr_code(lines), f'<p class="code">{escape(seat.code)}</p>'
+        note = "The code is valid once, and opens your own database only. The same cell works again on this computer."
+    else:
+        secret = f"<p>Enter this token when you are asked for it:</p>\n<pre>{escape(seat.token)}</pre>"
     return (
-        f"<section>\n<h2>{escape(lesson.label(seat))}</h2>\n<p>{escape(lesson.name)}, until {until}</p>\n{link}"
-        f"<p>In a notebook:</p>\n<pre>{escape(lines)}</pre>\n"
-        f"<p>Enter this token when you are asked for it:</p>\n<pre>{escape(seat.token)}</pre>\n"
-        '<p class="note">The token opens your own database only. Cells, errors and points are recorded in it for the '
-        "teacher.</p>\n</section>"
+        f"<section>\n{picture}<h2>{escape(lesson.label(seat))}</h2>\n<p>{escape(lesson.name)}, until {until}</p>\n"
+        f"{link}<p>In a notebook:</p>\n<pre>{cell}</pre>\n{secret}\n"
+        f'<p class="note">{note} Cells, errors and points are recorded in it for the teacher.</p>\n</section>'
     )
 
 
+def _qr_code(text: str) -> str:
+    """Return a QR code as SVG, '' if segno is not installed."""
+    try:
+        import segno
+    except ImportError:
+        return ""
+    return f"{segno.make_qr(text, error='m').svg_inline(omitsize=True, border=0, svgclass='qr', lineclass=None)}\n"
+
+
+def _line_of(lesson: Class, seat: Seat) -> str:
+    """Return the line with which a student connects."""
+    if seat.code:
+        return f"%pipedb connect {_service_of(lesson)} --code {seat.code}"
+    return f"%pipedb connect {_address_of(lesson, seat)}"
+
+
 def _address_of(lesson: Class, seat: Seat) -> str:
-    """Return the address that a student uses."""
+    """Return the address that a student uses with a token."""
     return lesson.address or seat.url
+
+
+def _service_of(lesson: Class) -> str:
+    """Return the address at which the service exchanges codes."""
+    return lesson.address or lesson.api

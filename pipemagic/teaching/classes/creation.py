@@ -97,14 +97,17 @@ def add_students(class_: Class, students: Sequence[Student], slug: str) -> list[
 def create(
     api: Management, class_: Class, *, progress: Progress = lambda *_: None, notify: Notify = lambda _: None
 ) -> int:
-    """Create what is missing: databases, their content, tokens until the end of the lesson; return how many it was.
+    """Create what is missing: databases, their content, tokens and codes until the end of the lesson; return how many.
 
     Raise SessionError, before anything is created, if a database has the name of a new one.
     """
     work = _Work(api, class_, notify)
     if foreign := refresh(class_, work.with_retries(lambda: existing(api))):
         raise _foreign(class_, foreign[0])
-    missing = [seat for seat in class_.seats if not (seat.ready and seat.token and seat.expires == class_.expires)]
+    missing = [
+        seat for seat in class_.seats
+        if not (seat.ready and seat.token and (seat.code or not class_.codes) and seat.expires == class_.expires)
+    ]  # fmt: skip
     if not all(seat.ready for seat in missing):
         work.with_retries(lambda: work.content)  # NotFound for a wrong template is raised here
     class_.save()
@@ -115,8 +118,12 @@ def create(
     def prepare(seat: Seat) -> None:
         if not seat.ready:
             work.create(seat)
-        if not seat.token or seat.expires != class_.expires:
-            seat.token, seat.expires = str(work.token(seat)), class_.expires
+        extended = seat.expires != class_.expires
+        if not seat.token or extended:
+            seat.token = str(work.token(seat))
+        if not seat.code or extended:
+            seat.code = work.code(seat)
+        seat.expires = class_.expires
 
     work.run(missing, begin, prepare, progress, "class create")
     return len(missing)
@@ -145,19 +152,38 @@ def reset(
     def begin(seat: Seat) -> None:
         seat.ready = False
         if replaced:
-            seat.token = ""  # it ends with the database
+            seat.token = seat.code = ""  # they end with the database
 
     def again(seat: Seat) -> None:
         if replaced:
             with suppress(NotFound):
                 work.with_retries(lambda: api.delete_database(seat.database))
             work.create(seat)
-            seat.token = str(work.token(seat))
+            seat.token, seat.code = str(work.token(seat)), work.code(seat)
         else:
             work.restore(seat)
 
     work.run(seats, begin, again, progress, "class reset")
     return replaced
+
+
+def renew_codes(
+    api: Management, class_: Class, seats: Sequence[Seat], notify: Notify = lambda _: None
+) -> None:  # fmt: skip
+    """Replace the codes of students; tokens stay. Raise SessionError if that is not possible."""
+    work, again = _Work(api, class_, notify), "run `pipemagic class create` again"
+    refresh(class_, work.with_retries(lambda: existing(api)))
+    if class_.expires <= time.time():
+        raise SessionError(f"the lesson of the class {class_.name} is over", hint=again)
+    if missing := [class_.label(seat) for seat in seats if not seat.ready]:
+        raise SessionError(f"no database yet for {', '.join(missing)}", hint=again)
+
+    def renew(seat: Seat) -> None:
+        seat.code = work.code(seat)
+        if not seat.code:
+            raise UnsupportedError("this service has no codes", hint="give the student the token of the hand-outs")
+
+    work.run(seats, lambda _: None, renew, lambda *_: None, "class code")
 
 
 def close(
@@ -197,7 +223,7 @@ def refresh(class_: Class, there: dict[str, DatabaseInfo] | None) -> list[str]:
         info = there.get(seat.database)
         if info is None:  # deleted, or never created
             seat.attempted = seat.ready = False
-            seat.token = seat.url = ""
+            seat.token = seat.code = seat.url = ""
         elif seat.attempted:
             seat.url = info.url  # the port of a local service may change
         else:
@@ -362,9 +388,24 @@ class _Work:
 
     def token(self, seat: Seat) -> Secret:
         """Create the token of a student."""
+        return self.with_retries(lambda: self._api.create_token(seat.database, expiration=self._expiration))
+
+    def code(self, seat: Seat) -> str:
+        """Create the code of a student, which ends earlier ones; return '' if the service has none."""
+        if not self._class.codes:
+            return ""
+        expiration = self._expiration
+        try:
+            code = self.with_retries(lambda: self._api.create_code(seat.database, expiration=expiration, replace=True))
+        except UnsupportedError:
+            self._class.codes = False
+            return ""
+        return str(code)
+
+    @property
+    def _expiration(self) -> str:
         seconds = max(1, math.ceil(self._class.expires - time.time()))
-        expiration = f"{seconds}s" if seconds < 60 else f"{math.ceil(seconds / 60)}m"
-        return self.with_retries(lambda: self._api.create_token(seat.database, expiration=expiration))
+        return f"{seconds}s" if seconds < 60 else f"{math.ceil(seconds / 60)}m"
 
     # -- requests
 

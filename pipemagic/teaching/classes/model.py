@@ -22,7 +22,7 @@ class Seat(msgspec.Struct):
     """A student of a class and the student's database.
 
     ``attempted`` is set before the database is created, ``ready`` once it has the content of the template. ``expires``
-    is the time at which the token expires, in Unix seconds.
+    is the time at which the token and the one-time code expire, in Unix seconds.
     """
 
     key: str
@@ -31,6 +31,7 @@ class Seat(msgspec.Struct):
     email: str = ""
     url: str = ""
     token: str = ""
+    code: str = ""
     expires: float = 0
     attempted: bool = False
     ready: bool = False
@@ -39,8 +40,8 @@ class Seat(msgspec.Struct):
 class Class(msgspec.Struct):
     """A class: the organization ``organization`` at ``api`` has its databases in ``group``.
 
-    ``id`` is in each of its databases. ``copies`` is set if the service has copied the template itself.
-    ``record`` is set if wrong answers are recorded in them.
+    ``id`` is in each of its databases. ``copies`` is set if the service has copied the template itself, ``codes`` unless
+    it has no one-time codes, ``record`` if wrong answers are recorded in the databases.
 
     ``template`` is the database that each student gets a copy of, '' for none. ``expires`` is the end of the lesson, in
     Unix seconds. ``address`` is the address that students use, '' for that of each database; ``link`` is printed in the
@@ -59,6 +60,7 @@ class Class(msgspec.Struct):
     id: str = msgspec.field(default_factory=lambda: secrets.token_hex(8))
     copies: bool = False
     record: bool = False
+    codes: bool = True
     seats: list[Seat] = []
 
     def save(self) -> None:
