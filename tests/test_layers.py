@@ -18,7 +18,7 @@ ROOT = Path(pipemagic.__file__).parent
 
 # A part may import from the lines above its own, not from its own line or the lines below.
 LAYERS = [
-    ["text", "version"],
+    ["text", "version", "codes"],
     ["errors", "suggestions", "scopes"],
     ["hrana", "sql", "svg", "geography", "config", "http", "plugins"],
     ["frames"],

@@ -22,7 +22,8 @@ from pipemagic.management_api.client import Management
 LOCK_TIMEOUT = 90.0
 """Seconds to wait for another notebook that exchanges a code."""
 
-UNANSWERED = 30 * 86400.0
+DAY = 86400.0
+UNANSWERED = 30 * DAY
 """Seconds after which the key of an exchange without a response is deleted."""
 
 
@@ -34,7 +35,7 @@ class Access(NamedTuple):
     database: str
 
 
-class _Kept(msgspec.Struct):
+class _Entry(msgspec.Struct):
     """The content of a file: ``key`` was sent with the code; the rest is '' or 0 until there is a response.
 
     ``expires`` is in Unix seconds.
@@ -45,6 +46,10 @@ class _Kept(msgspec.Struct):
     database: str = ""
     url: str = ""
     expires: float = 0
+
+    def is_valid(self) -> bool:
+        """Return True if there is a token, and it has not expired by the clock of this computer."""
+        return bool(self.token) and self.expires > time.time()
 
 
 class KeptTokens:
@@ -63,18 +68,19 @@ class KeptTokens:
         Raise AuthError, with the code of the error, for a code that is wrong, has expired, or was used elsewhere.
         """
         with self._locked():
+            self._clean_up()
             path = self._folder / f"{sha256(f'{endpoint.address} {normalize(code)}'.encode()).hexdigest()[:32]}.json"
-            kept = self._clean_up(path)
-            if kept is None:
-                kept = _Kept(secrets.token_urlsafe(32))
-                _write(path, kept)  # before it is sent: the response may be lost
-            if again or not kept.token:
-                kept = self._send(endpoint, code, kept.key, path)
-                _write(path, kept)
-        other = endpoint.refer(kept.url) if kept.url else endpoint
-        return Access(other, Secret(kept.token), kept.database)
+            entry = _read(path)
+            if entry is None:
+                entry = _Entry(secrets.token_urlsafe(32))
+                _write(path, entry)  # before it is sent: the response may be lost
+            if again or not entry.is_valid():
+                entry = self._send(endpoint, code, entry.key, path)
+                _write(path, entry)
+        other = endpoint.refer(entry.url) if entry.url else endpoint
+        return Access(other, Secret(entry.token), entry.database)
 
-    def _send(self, endpoint: Endpoint, code: str, key: str, path: Path) -> _Kept:
+    def _send(self, endpoint: Endpoint, code: str, key: str, path: Path) -> _Entry:
         with Management(endpoint) as api:
             try:
                 try:
@@ -93,22 +99,16 @@ class KeptTokens:
             except AuthError:
                 path.unlink(missing_ok=True)
                 raise
-        return _Kept(key, str(access.token), access.database, access.url, access.expires)
+        return _Entry(key, str(access.token), access.database, access.url, access.expires)
 
-    def _clean_up(self, wanted: Path) -> _Kept | None:
-        """Delete the files with expired tokens; return the content of one file, None if there is none."""
-        now, found = time.time(), None
+    def _clean_up(self) -> None:
+        """Delete files that are of no use: a day after the token has expired, since clocks of computers differ."""
+        now = time.time()
         for path in self._folder.glob("*.json"):
+            entry = _read(path)
             with suppress(FileNotFoundError):
-                try:
-                    kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
-                except (msgspec.MsgspecError, UnicodeDecodeError):
-                    kept = _Kept("", "-")  # of another version
-                if kept.expires <= now if kept.token else path.stat().st_mtime < now - UNANSWERED:
+                if entry is None or (entry.expires or path.stat().st_mtime + UNANSWERED) < now - DAY:
                     path.unlink()
-                elif path == wanted:
-                    found = kept
-        return found
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -123,5 +123,13 @@ class KeptTokens:
             yield
 
 
-def _write(path: Path, kept: _Kept) -> None:
-    write_private(path, msgspec.json.encode(kept) + b"\n")
+def _read(path: Path) -> _Entry | None:
+    """Return the content of a file; None if there is no such file, or another version of pipemagic has written it."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Entry)
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _write(path: Path, entry: _Entry) -> None:
+    write_private(path, msgspec.json.encode(entry) + b"\n")

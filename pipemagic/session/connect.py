@@ -25,7 +25,7 @@ class ConnectionFactory:
     """Opens connections by profiles; their requests are recorded by ``recorder``.
 
     ``ask_token`` asks the user for a token, given what it is for. New connections look for the ``marker_tables``.
-    ``kept`` exchanges codes.
+    ``codes`` exchanges one-time codes.
     """
 
     def __init__(
@@ -34,13 +34,13 @@ class ConnectionFactory:
         recorder: RequestRecorder,
         ask_token: Callable[[str], str] | None,
         marker_tables: Collection[str],
-        kept: KeptTokens,
+        codes: KeptTokens,
     ) -> None:
         self._environment = environment
         self._recorder = recorder
         self._ask_token = ask_token
         self._marker_tables = marker_tables
-        self._kept = kept
+        self._codes = codes
 
     def at_address(
         self, profile: Profile, token: str | None, *, remember: bool, check: Callable[[], None]
@@ -54,9 +54,9 @@ class ConnectionFactory:
         where = endpoint.named_host if "://" in str(profile.address) else endpoint.address  # HOST:PORT: with the scheme
         host, entry = endpoint.named_host, tokens.keyring_entry(endpoint)
         source = replace(profile.token_source, remember=remember)
-        access = self._kept.exchange(endpoint, source.code) if source.code else None
-        given = access.token if access else Secret(token) if token else None
-        secret = given or self._environment.database_token(source, entry)
+        access = self._codes.exchange(endpoint, source.code) if source.code else None
+        secret = access.token if access else Secret(token) if token else None
+        secret = secret or self._environment.database_token(source, entry)
         timeout = profile.timeout or READ_TIMEOUT
         key = self._environment.encryption_key(profile.key_source, endpoint)
         database = Database(
@@ -76,7 +76,7 @@ class ConnectionFactory:
                 if error.status != 401:
                     raise
                 if source.code:  # the token was invalidated since it is kept
-                    answer = self._kept.exchange(endpoint, source.code, again=True).token
+                    answer = self._codes.exchange(endpoint, source.code, again=True).token
                 elif secret is not None or self._ask_token is None:
                     raise
                 else:

@@ -8,6 +8,7 @@ import re
 import socket
 import stat
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -124,6 +125,14 @@ def test_files_of_expired_tokens_are_deleted(served, session, new_code, tmp_path
     session().connect(served.url, code=codes[1])
     [left] = kept(tmp_path)
     assert left != file
+
+
+def test_a_clock_that_is_fast_does_not_lock_out(served, session, new_code, tmp_path):
+    code = new_code()
+    session().connect(served.url, code=code)
+    [file] = kept(tmp_path)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "expires": time.time() - 3600}))
+    session().connect(served.url, code=code)
 
 
 def test_an_expired_code(served, session, new_code):

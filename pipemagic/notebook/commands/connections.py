@@ -66,7 +66,7 @@ def connect(context: CommandContext) -> None:
     %pipedb connect --temporary
     %pipedb connect --temporary --limits relaxed
     %pipedb connect libsql://flights-acme.example.com --token-env FLIGHTS_TOKEN --as flights
-    %pipedb connect http://teacher.lan:8080 --code K7QF2MXB
+    %pipedb connect http://sql.lan:8080 --code K7QF2MXB
     %pipedb connect flights --read-only
     %pipedb connect flights --keep-alive 10m
     """

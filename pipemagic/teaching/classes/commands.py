@@ -336,7 +336,7 @@ def handouts_csv(lesson: Class) -> str:
     for seat in lesson.seats:
         writer.writerow([
             seat.student, seat.email, seat.database, _address_of(lesson, seat), seat.token,
-            time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(seat.expires)), lesson.link, seat.code,
+            time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(seat.expires)), lesson.link, seat.one_time_code,
             _line_of(lesson, seat),
         ])  # fmt: skip
     return text.getvalue()
@@ -355,8 +355,8 @@ def _card(lesson: Class, seat: Seat) -> str:
     lines = f"%load_ext pipemagic\n{_line_of(lesson, seat)}"
     picture, note = "", "The token opens your own database only."
     cell = "".join(f"<code>{escape(line)}</code>" for line in lines.splitlines())
-    if seat.code:
-        picture, secret = _qr_code(lines), f'<p class="code">{escape(seat.code)}</p>'
+    if seat.one_time_code:
+        picture, secret = _qr_code(lines), f'<p class="code">{escape(seat.one_time_code)}</p>'
         note = "The code is valid once, and opens your own database only. The same cell works again on this computer."
     else:
         secret = f"<p>Enter this token when you are asked for it:</p>\n<pre>{escape(seat.token)}</pre>"
@@ -378,8 +378,8 @@ def _qr_code(text: str) -> str:
 
 def _line_of(lesson: Class, seat: Seat) -> str:
     """Return the line with which a student connects."""
-    if seat.code:
-        return f"%pipedb connect {_service_of(lesson)} --code {seat.code}"
+    if seat.one_time_code:
+        return f"%pipedb connect {_service_of(lesson)} --code {seat.one_time_code}"
     return f"%pipedb connect {_address_of(lesson, seat)}"
 
 

@@ -104,10 +104,7 @@ def create(
     work = _Work(api, class_, notify)
     if foreign := refresh(class_, work.with_retries(lambda: existing(api))):
         raise _foreign(class_, foreign[0])
-    missing = [
-        seat for seat in class_.seats
-        if not (seat.ready and seat.token and (seat.code or not class_.codes) and seat.expires == class_.expires)
-    ]  # fmt: skip
+    missing = [seat for seat in class_.seats if not class_.is_complete(seat)]
     if not all(seat.ready for seat in missing):
         work.with_retries(lambda: work.content)  # NotFound for a wrong template is raised here
     class_.save()
@@ -121,8 +118,8 @@ def create(
         extended = seat.expires != class_.expires
         if not seat.token or extended:
             seat.token = str(work.token(seat))
-        if not seat.code or extended:
-            seat.code = work.code(seat)
+        if not seat.one_time_code or extended:
+            seat.one_time_code = work.code(seat)
         seat.expires = class_.expires
 
     work.run(missing, begin, prepare, progress, "class create")
@@ -152,14 +149,14 @@ def reset(
     def begin(seat: Seat) -> None:
         seat.ready = False
         if replaced:
-            seat.token = seat.code = ""  # they end with the database
+            seat.token = seat.one_time_code = ""  # they end with the database
 
     def again(seat: Seat) -> None:
         if replaced:
             with suppress(NotFound):
                 work.with_retries(lambda: api.delete_database(seat.database))
             work.create(seat)
-            seat.token, seat.code = str(work.token(seat)), work.code(seat)
+            seat.token, seat.one_time_code = str(work.token(seat)), work.code(seat)
         else:
             work.restore(seat)
 
@@ -179,8 +176,8 @@ def renew_codes(
         raise SessionError(f"no database yet for {', '.join(missing)}", hint=again)
 
     def renew(seat: Seat) -> None:
-        seat.code = work.code(seat)
-        if not seat.code:
+        seat.one_time_code = work.code(seat)
+        if not seat.one_time_code:
             raise UnsupportedError("this service has no codes", hint="give the student the token of the hand-outs")
 
     work.run(seats, lambda _: None, renew, lambda *_: None, "class code")
@@ -223,7 +220,7 @@ def refresh(class_: Class, there: dict[str, DatabaseInfo] | None) -> list[str]:
         info = there.get(seat.database)
         if info is None:  # deleted, or never created
             seat.attempted = seat.ready = False
-            seat.token = seat.code = seat.url = ""
+            seat.token = seat.one_time_code = seat.url = ""
         elif seat.attempted:
             seat.url = info.url  # the port of a local service may change
         else:

@@ -31,7 +31,7 @@ class Seat(msgspec.Struct):
     email: str = ""
     url: str = ""
     token: str = ""
-    code: str = ""
+    one_time_code: str = ""
     expires: float = 0
     attempted: bool = False
     ready: bool = False
@@ -71,6 +71,11 @@ class Class(msgspec.Struct):
     def remove(self) -> None:
         """Delete the file of the class."""
         _path(self.name).unlink()
+
+    def is_complete(self, seat: Seat) -> bool:
+        """Return True if a seat has a database, and a token and a code until the end of the lesson."""
+        has_code = bool(seat.one_time_code) or not self.codes
+        return seat.ready and bool(seat.token) and has_code and seat.expires == self.expires
 
     @property
     def _students(self) -> list[Student]:

@@ -66,8 +66,9 @@ def test_a_class_from_roster_to_close(run, tmp_path, embedded):
     assert 'href="https://hub.example.org/?a=1&amp;b=2"' in page
     assert page.count("<section>") == 2
     for row in rows:
-        assert f"%pipedb connect {row['address']}" in page
-        assert row["token"] in page
+        assert f"%pipedb connect {embedded.api.url} --code {row['code']}" == row["line"]
+        assert row["line"] in page
+        assert row["token"] not in page
 
     assert run("reset", "jörg müller", "--yes") == (0, "Jörg Müller\n", "")
     with connect(rows[1]["address"], rows[1]["token"]) as database:
@@ -92,7 +93,7 @@ def test_create_again_with_a_longer_roster(run, tmp_path):
     assert (code, out.splitlines()[0]) == (0, f"sql-101: 3 students, tokens until {end}")
     assert err.splitlines() == [
         "The class sql-101 has 2 students. The roster adds 1 student.",
-        f"The lesson still ends at {end}. Use --new-tokens to create new tokens for all students.",
+        f"The lesson still ends at {end}. Use --new-tokens to create new tokens and codes for all students.",
         "These students are in the class but not in the roster: Ada <b>Lovelace</b>.",
         LOCAL,
     ]
