@@ -354,6 +354,7 @@ def _card(lesson: Class, seat: Seat) -> str:
     link = f'<p>Notebook: <a href="{escape(lesson.link)}">{escape(lesson.link)}</a></p>\n' if lesson.link else ""
     lines = f"%load_ext pipemagic\n{_line_of(lesson, seat)}"
     picture, note = "", "The token opens your own database only."
+    what = "Cells, errors, points and wrong answers" if lesson.record else "Cells, errors and points"
     cell = "".join(f"<code>{escape(line)}</code>" for line in lines.splitlines())
     if seat.one_time_code:
         picture, secret = _qr_code(lines), f'<p class="code">{escape(seat.one_time_code)}</p>'
@@ -363,7 +364,7 @@ def _card(lesson: Class, seat: Seat) -> str:
     return (
         f"<section>\n{picture}<h2>{escape(lesson.label(seat))}</h2>\n<p>{escape(lesson.name)}, until {until}</p>\n"
         f"{link}<p>In a notebook:</p>\n<pre>{cell}</pre>\n{secret}\n"
-        f'<p class="note">{note} Cells, errors and points are recorded in it for the teacher.</p>\n</section>'
+        f'<p class="note">{note} {what} are recorded in it for the teacher.</p>\n</section>'
     )
 
 

@@ -40,8 +40,8 @@ class Seat(msgspec.Struct):
 class Class(msgspec.Struct):
     """A class: the organization ``organization`` at ``api`` has its databases in ``group``.
 
-    ``id`` is in each of its databases. ``copies`` is set if the service has copied the template itself, ``codes`` unless
-    it has no one-time codes, ``record`` if wrong answers are recorded in the databases.
+    ``id`` is in each of its databases. ``copies`` is set if the service has copied the template itself, ``record`` if
+    wrong answers are recorded in the databases, and ``codes`` unless the service has no one-time codes.
 
     ``template`` is the database that each student gets a copy of, '' for none. ``expires`` is the end of the lesson, in
     Unix seconds. ``address`` is the address that students use, '' for that of each database; ``link`` is printed in the
