@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.explore.query import queries_of
@@ -16,9 +18,10 @@ from pipemagic.teaching.classes.progress import ANSWERS_TABLE, PROGRESS_TABLE
 from pipemagic.teaching.exercises.arbitrary import Reference, check_definite
 from pipemagic.teaching.exercises.checking import compare_all, same, score_of
 from pipemagic.teaching.exercises.comparison import Rules
-from pipemagic.teaching.exercises.digest import digest
-from pipemagic.teaching.exercises.exercise import Definition, Exercise, Probe, load, pack
+from pipemagic.teaching.exercises.digest import digest, in_any_order
+from pipemagic.teaching.exercises.exercise import Definition, Exercise, Kind, Probe, load, pack
 from pipemagic.teaching.exercises.running import EMPTY, results_of
+from pipemagic.teaching.exercises.state import probes_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,7 +33,7 @@ _OBJECTS = (
     f" AND name NOT IN ('{PROGRESS_TABLE}', '{ANSWERS_TABLE}')"  # their rows change at any time
 )
 
-_TABLE = {
+_TABLE: dict[Kind, str] = {
     "rows": "SELECT * FROM main.{name}",
     "columns": "SELECT lower(name) AS column_name, replace(upper(type), ' ', '') AS type, \"notnull\" AS not_null,"
     " pk > 0 AS in_key, dflt_value AS default_value, hidden > 1 AS is_generated FROM temp.pragma_table_xinfo({text})",
@@ -60,15 +63,13 @@ def author(
     """
     cell, solved_first = parse_cell(definition.sql), False
     if definition.state:
-        several = len(definition.state) > 1
-        queries = [(f"state {at}" if several else "state", text) for at, text in enumerate(definition.state, 1)]
+        probes = probes_of(definition.state)
     elif not definition.is_query:
-        queries = _changed(connection, cell)
+        probes = _changed(connection, cell)
     elif solved_first := bool(definition.solution and not definition.variable):
-        queries, cell = [("state", definition.sql)], EMPTY
+        probes, cell = probes_of([definition.sql]), EMPTY
     else:
-        queries = [("", "")]
-    probes = [Probe(label, text) for label, text in queries]
+        probes = [Probe()]
     before, _ = results_of(connection, "", EMPTY, probes) if probes[0].sql else ([], None)
     if solved_first:
         solve()
@@ -111,10 +112,15 @@ def _with_result(probe: Probe, frame: DataFrame | str, salt: str, definition: De
         tolerance=definition.tolerance,
     )
     if definition.feedback == "full":
-        return Probe(probe.label, probe.sql, rules, expected=pack(frame))
+        return replace(probe, rules=rules, expected=pack(frame))
     columns = tuple(frame.columns)
-    fingerprint = digest(frame, rules, bytes.fromhex(salt), columns)
-    return Probe(probe.label, probe.sql, rules, digest=fingerprint, salt=salt, columns=columns)
+    fingerprint, unordered = (
+        digest(frame, chosen, bytes.fromhex(salt), columns) if chosen else ""
+        for chosen in (rules, rules.ordered and in_any_order(rules))
+    )
+    return replace(
+        probe, rules=rules, digest=fingerprint, salt=salt, columns=columns, rows=len(frame), unordered=unordered
+    )
 
 
 def _salts(name: str, folder: Path) -> Iterator[str]:
@@ -155,8 +161,8 @@ def _column_of(term: list[str], names: list[str], expressions: list[list[str]]) 
     return expressions.index(term) if term in expressions else None
 
 
-def _changed(connection: Connection, cell: Cell) -> list[tuple[str, str]]:
-    """Return the labels and queries of the state that statements change.
+def _changed(connection: Connection, cell: Cell) -> list[Probe]:
+    """Return the probes of the state that statements change.
 
     Other objects are compared by their names and types, so that none is dropped.
     """
@@ -166,20 +172,21 @@ def _changed(connection: Connection, cell: Cell) -> list[tuple[str, str]]:
         sql.normalize(statement.changed_table.split(".")[-1]) for statement in cell.statements if statement.changes_rows
     }
     indexed = {sql.normalize((after.get(name) or before[name])[1]) for name in changed}
-    queries: list[tuple[str, str]] = []
+    probes: list[Probe] = []
     for name, (kind, _, _) in sorted(after.items()):
-        wanted = {"table": tuple(_TABLE), "view": ("rows",)}.get(kind, ())
+        wanted: Sequence[Kind] = {"table": tuple(_TABLE), "view": ("rows",)}.get(kind, ())
         if name in changed or sql.normalize(name) in written | indexed:
-            queries += [(f"{what} of {name}", _query(what, name)) for what in wanted]
-    if not changed and not queries:
+            probes += [Probe(name, _query(what, name), kind=what) for what in wanted]
+    if not changed and not probes:
         raise SessionError(
             "the reference solution changes nothing", hint="add `-- state: SELECT ...`, or end with a query"
         )
-    names = sorted({_text(name.lower()) for name, row in (before | after).items() if row[0] != "index"})
-    return [*queries, ("tables, views and triggers", _NAMES.format(", ".join(names)))]
+    names = sorted({name.lower() for name, row in (before | after).items() if row[0] != "index"})
+    created = tuple(sorted(set(names).difference(map(str.lower, before))))
+    return [*probes, Probe("", _NAMES.format(", ".join(map(_text, names))), kind="objects", created=created)]
 
 
-def _query(what: str, name: str) -> str:
+def _query(what: Kind, name: str) -> str:
     return _TABLE[what].format(name=sql.quote(name), text=_text(name))
 
 

@@ -12,9 +12,10 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.teaching.exercises.comparison import Comparison, Rules, compare
 from pipemagic.teaching.exercises.constructs import violations
-from pipemagic.teaching.exercises.digest import digest
+from pipemagic.teaching.exercises.digest import digest, outline
 from pipemagic.teaching.exercises.exercise import Exercise, Probe, unpack
 from pipemagic.teaching.exercises.running import EMPTY, results_of
+from pipemagic.teaching.exercises.state import lines_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pipemagic.teaching.exercises.running import Ran
 
 DEFAULTS = Rules()
+
+ONLY_READS = "the answer changes nothing: it only reads"
 
 WITHOUT_CONSTRUCT = 0.5
 """The factor for an answer that lacks a required construct, or contains a forbidden one."""
@@ -135,6 +138,8 @@ def check_cell(
     last = cell.statements[-1]
     if ran.reason and last.is_query and not check.passed and not any(ran.reason in line for line in check.messages):
         check = replace(check, messages=(*check.messages, ran.reason))
+    if exercise.probes[0].sql and not check.passed and all(statement.only_reads for statement in cell.statements):
+        check = replace(check, messages=(ONLY_READS, *check.messages))
     if broken := _broken(exercise, cell):
         check = replace(check, score=check.score * WITHOUT_CONSTRUCT, messages=(*broken, *check.messages))
     notes = [*notes_on(ran)]
@@ -225,14 +230,16 @@ def _problem(exercise: Exercise, cell: Cell, connection: Connection) -> str:
 def _compared(exercise: Exercise, actual: Sequence[DataFrame | str], text: str, reason: str = "") -> Check:
     """Compare the results of all probes; the state before an answer gets no points."""
     compared = compare_all(exercise.probes, actual, text, reason)
-    lines = [
-        f"{probe.label}: {line}" if probe.label else line
-        for probe, comparison in zip(exercise.probes, compared, strict=True)
-        for line in comparison.messages
-    ]
+    expected = [unpack(probe.expected) if probe.expected else None for probe in exercise.probes]
+    found = [comparison.messages for comparison in compared]
+    lines = lines_of(exercise.probes, list(zip(expected, actual, found, strict=True)))
     score = _above(exercise.baseline, score_of(compared))
-    first = next((comparison for comparison in compared if comparison.difference is not None), Comparison(0))
-    return Check(exercise, score, tuple(lines), first.difference, heading=first.heading)
+    with_rows = (pair for pair in zip(exercise.probes, compared, strict=True) if pair[0].kind in ("", "rows"))
+    probe, first = next((pair for pair in with_rows if pair[1].difference is not None), (Probe(), Comparison(0)))
+    heading = first.heading
+    if heading and probe.label:
+        heading = f"{probe.label}: {heading[0].lower()}{heading[1:]}"
+    return Check(exercise, score, tuple(lines), first.difference, heading=heading)
 
 
 def score_of(compared: Sequence[Comparison]) -> float:
@@ -272,4 +279,7 @@ def _compare(probe: Probe, actual: DataFrame | str, text: str, reason: str) -> C
         return compare(unpack(probe.expected), actual, probe.rules, text, reason)
     if digest(actual, probe.rules, bytes.fromhex(probe.salt), probe.columns) == probe.digest:
         return Comparison(1, (), None)
-    return Comparison(0, ("the result is not correct",), None)
+    if probe.kind in ("", "rows"):
+        return Comparison(0, tuple(outline(actual, probe)))
+    kind = "tables, views and triggers" if probe.kind == "objects" else probe.kind
+    return Comparison(0, (f"the {kind} are not correct",))

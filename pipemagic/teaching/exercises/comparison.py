@@ -133,9 +133,9 @@ def _match_columns(expected: _Table, actual: _Table, rules: Rules) -> tuple[dict
             name, other = shown(names[at]), shown(titles[matches[at]])
             why = f"has the values of {name}" if at in alike else f"is in the position of {name}"
             messages.append(f"column {other} {why}: rename it with AS {name}")
-        messages += _of_columns("is missing", [name for at, name in enumerate(names) if at not in matches])
+        messages += lines_on_columns("is missing", [name for at, name in enumerate(names) if at not in matches])
         extra = set(range(len(titles))).difference(matches.values())
-        messages += _of_columns("is unexpected", [titles[at] for at in sorted(extra)])
+        messages += lines_on_columns("is unexpected", [titles[at] for at in sorted(extra)])
     if not is_in_order:
         messages.append(f"the order of the columns differs from {', '.join(map(shown, names))}")
     share = len(named if rules.check_names else matches) / max(len(names), len(titles)) / (1 if is_in_order else 2)
@@ -143,7 +143,7 @@ def _match_columns(expected: _Table, actual: _Table, rules: Rules) -> tuple[dict
     return pairs, share, messages
 
 
-def _of_columns(problem: str, names: list[str]) -> list[str]:
+def lines_on_columns(problem: str, names: list[str]) -> list[str]:
     """Return a line for each of the first columns, and the number of the others."""
     lines = [f"column {shown(name)} {problem}" for name in names[:_SHOWN]]
     return lines + [f"and {len(names) - _SHOWN:,} more"] * (len(names) > _SHOWN)

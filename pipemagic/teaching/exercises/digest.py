@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import pandas as pd
 
 from pipemagic.hrana.values import SqlValue
-from pipemagic.teaching.exercises.comparison import Rules
+from pipemagic.teaching.exercises.advice import shown
+from pipemagic.teaching.exercises.comparison import Rules, lines_on_columns
+from pipemagic.teaching.exercises.exercise import Probe
 from pipemagic.teaching.exercises.matching import LARGEST_WHOLE, SMALLEST, columns_of, short_moment
+from pipemagic.text import plural
 
 _WHOLE = 1e-9
 """Floats within this part of a whole number are that number."""
@@ -48,6 +53,41 @@ def digest(frame: pd.DataFrame, rules: Rules, salt: bytes, columns: Sequence[str
     for line in lines:
         content.update(ascii(line).encode())
     return hashlib.scrypt(content.digest(), salt=salt, n=2**14, r=8, p=1).hex()
+
+
+def in_any_order(rules: Rules) -> Rules:
+    """Return the rules for rows in any order."""
+    return replace(rules, ordered=False, order_by=())
+
+
+def outline(frame: pd.DataFrame, probe: Probe) -> list[str]:
+    """Return what is wrong with a result that has another digest, without values: columns, number of rows, order."""
+    (names, _), rules, wanted = columns_of(frame), probe.rules, list(probe.columns)
+    missing, extra = _without(wanted, names), _without(names, wanted)
+    lines = []
+    if not rules.check_names:
+        lines += [f"{plural(len(names), 'column')} instead of {len(wanted)}"] * (len(names) != len(wanted))
+    elif len(missing) == len(extra) == 1:
+        lines.append(f"column {shown(extra[0])} instead of {shown(missing[0])}")
+    else:
+        lines += lines_on_columns("is missing", missing) + lines_on_columns("is unexpected", extra)
+    if rules.check_names and rules.columns_in_order and not (missing or extra):
+        in_order = [name.lower() for name in names] == [name.lower() for name in wanted]
+        lines += [] if in_order else [f"the order of the columns differs from {', '.join(map(shown, wanted))}"]
+    if probe.rows not in (-1, len(frame)):
+        lines.append(f"{plural(len(frame), 'row')} instead of {probe.rows:,}")
+    if lines or probe.rows == -1:
+        return lines or ["the result is not correct"]
+    salt = bytes.fromhex(probe.salt)
+    if probe.unordered and digest(frame, in_any_order(rules), salt, probe.columns) == probe.unordered:
+        return ["the rows are right, but their order is wrong"]
+    return ["the columns and the number of rows are right, the values are not"]
+
+
+def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return the names that are not among others, or occur more often than there."""
+    left = Counter(map(str.lower, names)) - Counter(map(str.lower, others))
+    return [name for name in names if name.lower() in left]
 
 
 def _key_columns(names: list[str], columns: Sequence[str], rules: Rules) -> list[int]:

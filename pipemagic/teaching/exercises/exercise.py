@@ -16,7 +16,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -37,12 +37,17 @@ _KEY = re.compile(r"--\s?([A-Za-z]+):\s*(.*)")
 _CONTINUED = re.compile(r"--\s{2,}(\S.*)")
 
 
+Kind: TypeAlias = Literal["", "rows", "columns", "indexes", "foreign keys", "objects"]
+
+
 class Probe(msgspec.Struct, frozen=True, omit_defaults=True):
     """A result to compare: of the student's last query, or of a query on the state afterwards.
 
     ``label`` describes the result, ``sql`` is the query; both are '' for the student's own result. ``expected`` are the
     packed columns and rows (see `pack`); without them ``digest`` is the digest of the result with ``salt``, and
-    ``columns`` are its columns.
+    ``columns``, ``rows`` and ``unordered`` are its columns, its number of rows, and its digest in any order if the
+    order counts. ``kind`` is what a query on the table with the name ``label`` returns; objects are tables, views and
+    triggers, of which the answer must create those in ``created``.
     """
 
     label: str = ""
@@ -52,6 +57,10 @@ class Probe(msgspec.Struct, frozen=True, omit_defaults=True):
     digest: str = ""
     salt: str = ""
     columns: tuple[str, ...] = ()
+    rows: int = -1
+    unordered: str = ""
+    kind: Kind = ""
+    created: tuple[str, ...] = ()
 
 
 class Exercise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
