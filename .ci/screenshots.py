@@ -51,7 +51,7 @@ CLASS = [
 from pathlib import Path
 students = "Ada Lovelace", "Grace Hopper", "Jörg Müller", "Zoë Chan", "Noor Haddad", "Tomás Silva"
 _ = Path("roster.csv").write_text("\\n".join(["name", *students]), "utf-8")
-!{sys.executable} -m pipemagic class create roster.csv --group default --from birds --name sql-1""",
+!{sys.executable} -m pipemagic class create roster.csv --group default --from birds --name sql-1 --address http://teacher.lan:8080""",
     """import pipemagic
 from pipemagic.teaching.classes import model
 done = [["a", "b"], ["a", "b"], [None, None], ["a"], [], ["a", None]]  # exercises passed, and errors
@@ -125,6 +125,18 @@ def class_panel(notebook: Notebook) -> bytes:
     return shown(panel)
 
 
+def class_handouts(page: Page, folder: Path) -> bytes:
+    """Show two cards of the hand-outs of the class."""
+    page.goto((folder / "sql-1-handouts.html").as_uri())
+    page.set_viewport_size({"width": 800, "height": HEIGHT})
+    page.locator("h1").evaluate("title => title.remove()")
+    cards = page.locator("section")
+    expect(cards.locator(".qr")).to_have_count(6)  # segno is installed
+    first = cards.first.bounding_box()
+    assert first is not None
+    return page.screenshot(clip={"x": 0, "y": 0, "width": 800, "height": first["y"] + first["height"] + 12})
+
+
 def wire(notebook: Notebook) -> bytes:
     """Show the requests of a cell, which ends a transaction."""
     for number in (BEGIN, UPDATE, COMMIT, WIRE):
@@ -195,6 +207,7 @@ def main(folder: Path) -> None:
         }.items():
             save(picture, folder / f"{name}.png")
         save(class_panel(Notebook(page, lab, CLASS, app="notebooks", name="class")), folder / "class-panel.png")
+        save(class_handouts(page, lab.notebooks), folder / "class-handouts.png")
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ _VARYING_OF_COMMANDS = [
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "DATE"),
     (re.compile(r"\b\d\d:\d\d\b"), "HH:MM"),
     (re.compile(r"\b\d+ (?:s|min) ago +"), "TIME ago  "),
+    (re.compile(r"(?<=--code )[0-9B-Z]{8}\b"), "CODE"),
 ]
 
 

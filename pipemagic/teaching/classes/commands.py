@@ -357,6 +357,7 @@ def _card(lesson: Class, seat: Seat) -> str:
     what = "Cells, errors, points and wrong answers" if lesson.record else "Cells, errors and points"
     cell = "".join(f"<code>{escape(line)}</code>" for line in lines.splitlines())
     if seat.one_time_code:
+        cell = cell.replace("--code ", "<span>--code ").removesuffix("</code>") + "</span></code>"
         picture, secret = _qr_code(lines), f'<p class="code">{escape(seat.one_time_code)}</p>'
         note = "The code is valid once, and opens your own database only. The same cell works again on this computer."
     else:

@@ -67,7 +67,7 @@ def test_a_class_from_roster_to_close(run, tmp_path, embedded):
     assert page.count("<section>") == 2
     for row in rows:
         assert f"%pipedb connect {embedded.api.url} --code {row['code']}" == row["line"]
-        assert row["line"] in page
+        assert row["line"] in re.sub(r"</?(?:code|span)>", "", page)
         assert row["token"] not in page
 
     assert run("reset", "jörg müller", "--yes") == (0, "Jörg Müller\n", "")
