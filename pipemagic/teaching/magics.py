@@ -26,12 +26,15 @@ from pipemagic.text import escape_controls, literal_html
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from pipemagic.session.connection import Connection
     from pipemagic.teaching.exercises import Check, Exercise
 
 EXERCISE = Positional("EXERCISE", "the name of the exercise", completes="exercise")
 OPTIONAL = Positional("EXERCISE", "the name of the exercise", completes="exercise", optional=True)
 VARIABLE = Positional("VARIABLE", "a variable with a DataFrame to check", completes="frame", optional=True)
 ON = Option("--on", "use this connection instead of the current one", "NAME")
+
+RESET = Option("--reset", "restore the tables that the answer changed, as they were before it")
 
 ARGUMENTS = {"%%exercise": (EXERCISE,), "%%check": (EXERCISE,), "%check": (OPTIONAL, VARIABLE)}
 """The positional arguments of each magic."""
@@ -105,7 +108,9 @@ def _item(message: str) -> str:
 class ExerciseMagics(PluginMagics):
     """The magics of exercises."""
 
-    arguments: ClassVar = {marker: (accepted, (ON,)) for marker, accepted in ARGUMENTS.items()}
+    arguments: ClassVar = {
+        marker: (accepted, (ON, RESET) if marker == "%check" else (ON,)) for marker, accepted in ARGUMENTS.items()
+    }
 
     def names(self) -> Mapping[str, Callable[[], Iterable[str]]]:
         """Return the names of the exercises with a file."""
@@ -132,6 +137,10 @@ class ExerciseMagics(PluginMagics):
             %check archive_table
             %check late_flights frame
             %check
+
+        The tables before the answer, if it has committed a wrong one::
+
+            %check archive_table --reset
         """
         with short_traceback():
             return self._check(line, cell, visible_variables(local_ns, self.pipe.user_ns))
@@ -162,6 +171,9 @@ class ExerciseMagics(PluginMagics):
 
         args = self.parse("%check" if cell is None else "%%check", line, variables)
         name, variable, on = args.get("EXERCISE"), args.get("VARIABLE"), args.get("--on")
+        if args.on("--reset"):
+            self._reset(name, on)
+            return None
         if name is None:
             checked = summary()
             self.pipe.frame_display.apply(checked)
@@ -170,7 +182,7 @@ class ExerciseMagics(PluginMagics):
         recorder = recorder_of(self.pipe.session, on)
         with nullcontext() if recorder is None else recorder.paused():
             if variable:
-                outcome = checking.check_frame(chosen, variables.get(variable))
+                outcome = checking.check_frame(chosen, variables.get(variable), self._connection(on))
             elif cell is None:
                 outcome = checking.check_state(chosen, self.pipe.session.connection(on))
             else:
@@ -180,6 +192,21 @@ class ExerciseMagics(PluginMagics):
             recorder.add_check(outcome)
         show(Feedback(outcome))
         return self._answer(outcome) if cell is not None else None
+
+    def _reset(self, name: str | None, on: str | None) -> None:
+        """Restore the tables of an exercise."""
+        from pipemagic.teaching.exercises import exercise, tables
+
+        if name is None:
+            raise SessionError("EXERCISE is missing", hint="%check EXERCISE --reset")
+        say(tables.restore(exercise.load(name, self.folder), self.pipe.session.connection(on)))
+
+    def _connection(self, on: str | None) -> Connection | None:
+        """Return the connection, None without one: the data of a DataFrame may be elsewhere."""
+        try:
+            return self.pipe.session.connection(on)
+        except SessionError:
+            return None
 
     def _check_sql(self, exercise: Exercise, text: str, on: str | None, variables: Mapping[str, Any]) -> Check:
         """Check SQL with the errors, hints and notes of %%sql."""
@@ -224,7 +251,7 @@ class ExerciseMagics(PluginMagics):
         connection = self.pipe.session.connection(args.get("--on"))
         made = authoring.author(definition, connection, self.folder, lambda: self._run_cell(definition.solution))
         if definition.variable:
-            outcome = checking.check_frame(made, self.pipe.user_ns.get(definition.variable))
+            outcome = checking.check_frame(made, self.pipe.user_ns.get(definition.variable), connection)
         elif definition.solution:
             outcome = checking.check_state(made, connection)
         else:
@@ -234,6 +261,8 @@ class ExerciseMagics(PluginMagics):
         made.save(self.folder)
         if not made.task:
             say(f"{made.name} has no task: add `-- task: ...`, which students read.")
+        if definition.commits and not made.commits:
+            say(f"%check {made.name} --reset will restore nothing: no table changed, or one with too many rows.")
         show(Feedback(checking.record(outcome)))
         return self._answer(outcome)
 

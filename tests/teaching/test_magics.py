@@ -161,6 +161,30 @@ def test_a_solution_in_other_cells(birds):
     assert feedback(birds("%check rename")) == ["rename: passed, 1 of 1 point"]
 
 
+def test_a_wrong_committed_answer_is_reset(birds):
+    owls = "%sql UPDATE birds SET mass = mass + 1 WHERE kind = 'owl'"
+    birds(f"%%exercise grown\n-- task: x\n-- solution: {owls}\n{owls[5:]}")
+    reset = birds("%check grown --reset")
+    assert (reset.lines, reset.value) == (["Restored birds (3 rows). Run your answer again."], None)
+    assert feedback(birds("%check grown")) == ["grown: no answer yet, 0 of 1 point"]
+    birds("%sql UPDATE birds SET mass = mass + 2 WHERE kind = 'owl'")
+    assert feedback(birds("%check grown"))[-4] == (
+        "- to try again, restore birds as before your answer: %check grown --reset"
+    )
+    birds("%check grown --reset")
+    birds(owls)
+    assert feedback(birds("%check grown")) == ["grown: passed, 1 of 1 point"]
+    assert "EXERCISE is missing" in birds.fails("%check --reset").out
+    birds(KINDS)
+    assert "the file of kinds contains no tables to restore" in birds.fails("%check kinds --reset").out
+    assert "unknown option" in (failed := birds.fails("%%check kinds --reset\nSELECT 1")).out + failed.err
+
+
+def test_an_exercise_that_cannot_be_reset_is_noted(birds):
+    defined = birds("%%exercise one\n-- task: x\n-- solution: 1 + 1\nSELECT name FROM birds")
+    assert defined.lines == ["%check one --reset will restore nothing: no table changed, or one with too many rows."]
+
+
 def test_a_solution_of_python(birds):
     birds("import pandas as pd")
     defined = birds(
@@ -234,6 +258,7 @@ def test_the_magics_of_exercises_complete_and_explain_sql(birds):
     assert offers("%%check ki|\nSELECT 1") == ["kinds"]
     assert offers("%check ki|") == ["kinds"]
     assert "--on" in offers("%%check kinds -|\nSELECT 1")
+    assert {"--on", "--reset"} <= set(offers("%check kinds -|"))
     code = "%%check kinds\nSELECT mass FROM birds"
     assert inspect_cell(magics, code, code.index("mass") + 1) == {"text/plain": "birds.mass: REAL"}
     assert inspect_cell(magics, code, code.index("kinds") + 1) == {"text/plain": "EXERCISE\nthe name of the exercise"}

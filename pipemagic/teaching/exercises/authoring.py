@@ -19,9 +19,10 @@ from pipemagic.teaching.exercises.arbitrary import Reference, check_definite
 from pipemagic.teaching.exercises.checking import compare_all, same, score_of
 from pipemagic.teaching.exercises.comparison import Rules
 from pipemagic.teaching.exercises.digest import digest, in_any_order
-from pipemagic.teaching.exercises.exercise import Definition, Exercise, Kind, Probe, load, pack
+from pipemagic.teaching.exercises.exercise import Definition, Exercise, Kind, Probe, Table, load, pack
 from pipemagic.teaching.exercises.running import EMPTY, results_of
 from pipemagic.teaching.exercises.state import probes_of
+from pipemagic.teaching.exercises.tables import objects, tables_named
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -62,11 +63,13 @@ def author(
     change the result of the reference, or if a result is too large.
     """
     cell, solved_first = parse_cell(definition.sql), False
+    texts = [definition.sql, *definition.state, definition.solution if definition.commits else ""]
+    tables, existing = tables_named(connection, texts, content=definition.commits), objects(connection)
     if definition.state:
         probes = probes_of(definition.state)
     elif not definition.is_query:
         probes = _changed(connection, cell)
-    elif solved_first := bool(definition.solution and not definition.variable):
+    elif solved_first := definition.commits:
         probes, cell = probes_of([definition.sql]), EMPTY
     else:
         probes = [Probe()]
@@ -91,7 +94,16 @@ def author(
         check_definite(connection, Reference(definition.sql, made.probes, data, solved_first))
     if definition.solution and not solved_first:
         solve()
-    return made
+    if definition.commits:
+        solved = tables_named(connection, texts, content=True)
+        tables = tuple(_without_content(table) if table in solved else table for table in tables)
+    created = sorted(objects(connection) - existing) if definition.commits else ()
+    return definition.exercise(made.probes, made.baseline, tables, created)
+
+
+def _without_content(table: Table) -> Table:
+    """Return a table that is only read."""
+    return replace(table, definitions=(), content="", sequence=None)
 
 
 def _with_result(probe: Probe, frame: DataFrame | str, salt: str, definition: Definition) -> Probe:

@@ -16,6 +16,7 @@ from pipemagic.teaching.exercises.digest import digest, outline
 from pipemagic.teaching.exercises.exercise import Exercise, Probe, unpack
 from pipemagic.teaching.exercises.running import EMPTY, results_of
 from pipemagic.teaching.exercises.state import lines_of
+from pipemagic.teaching.exercises.tables import changed_data, is_at_start
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -130,7 +131,7 @@ def check_cell(
     try:
         actual, ran = results_of(connection, "", cell, exercise.probes)
     except StatementError as error:
-        lines = (str(explained(error)),)
+        lines = (*changed_data(exercise, connection), str(explained(error)))
         return Check(exercise, 0, lines, cell=cell, connection=connection, notes=_unseen(connection))
     except TransactionLost:
         return Check(exercise, 0, ("the answer took longer than the server allows",), cell=cell, connection=connection)
@@ -142,11 +143,19 @@ def check_cell(
         check = replace(check, messages=(ONLY_READS, *check.messages))
     if broken := _broken(exercise, cell):
         check = replace(check, score=check.score * WITHOUT_CONSTRUCT, messages=(*broken, *check.messages))
+    check = _with_changed_data(check, connection)
     notes = [*notes_on(ran)]
     if not check.passed:
         notes += [f"The {last.verb} changes no row: {ran.reason}."] if ran.reason and last.changes_rows else []
         notes += _unseen(connection)
     return replace(check, answer=ran.result, cell=cell, connection=connection, notes=tuple(notes))
+
+
+def _with_changed_data(check: Check, connection: Connection) -> Check:
+    """Return a check with lines on data that are not those of the exercise, before what may follow from these."""
+    return (
+        check if check.passed else replace(check, messages=(*changed_data(check.exercise, connection), *check.messages))
+    )
 
 
 def _unseen(connection: Connection) -> tuple[str, ...]:
@@ -168,19 +177,29 @@ def _broken(exercise: Exercise, cell: Cell) -> list[str]:
 def check_state(exercise: Exercise, connection: Connection) -> Check:
     """Check the state of the database as it is, which other cells have changed and committed.
 
-    A state with the same score as before the answer counts as no answer.
+    The state before an answer, or one with the same score if the exercise contains no tables, counts as no answer.
     """
     if not all(probe.sql for probe in exercise.probes):
         instead = f"%check {exercise.name} {exercise.variable}" if exercise.variable else f"%%check {exercise.name}"
         raise SessionError(f"{exercise.name} checks a result, not the state of the database", hint=instead)
     actual, _ = results_of(connection, "", EMPTY, exercise.probes)
-    if 0 < exercise.baseline == score_of(compare_all(exercise.probes, actual)) < 1:
-        return Check(exercise, 0)  # as before: the differing rows would be the answer
-    return replace(_compared(exercise, actual, ""), connection=connection)
+    if is_at_start(exercise, connection) if exercise.commits else _scores_as_before(exercise, actual):
+        return Check(exercise, 0)  # the differing rows would be the answer
+    check = replace(_with_changed_data(_compared(exercise, actual, ""), connection), connection=connection)
+    if exercise.commits and not check.passed:
+        names = ", ".join([*(table.name for table in exercise.tables if table.definitions), *exercise.created])
+        again = f"to try again, restore {names} as before your answer: %check {exercise.name} --reset"
+        check = replace(check, messages=(*check.messages, again))
+    return check
 
 
-def check_frame(exercise: Exercise, frame: object) -> Check:
-    """Check a DataFrame; None is no answer."""
+def _scores_as_before(exercise: Exercise, actual: Sequence[DataFrame | str]) -> bool:
+    """Return True if a state has the same score as before an answer."""
+    return 0 < exercise.baseline == score_of(compare_all(exercise.probes, actual)) < 1
+
+
+def check_frame(exercise: Exercise, frame: object, connection: Connection | None = None) -> Check:
+    """Check a DataFrame, which was made from the tables of a connection; None is no answer."""
     from pandas import DataFrame
 
     if len(exercise.probes) != 1 or exercise.probes[0].sql:
@@ -190,7 +209,8 @@ def check_frame(exercise: Exercise, frame: object) -> Check:
         return Check(exercise, 0)
     if not isinstance(frame, DataFrame):
         return Check(exercise, 0, (f"expected a DataFrame, got {type(frame).__name__}",))
-    return replace(_compared(exercise, [frame], ""), answer=frame)
+    check = replace(_compared(exercise, [frame], ""), answer=frame, connection=connection)
+    return check if connection is None else _with_changed_data(check, connection)
 
 
 def hidden_score(check: Check, *, reference: str, data: str) -> float | None:

@@ -39,7 +39,7 @@ def digest(frame: pd.DataFrame, rules: Rules, salt: bytes, columns: Sequence[str
     """
     names, values = columns_of(frame)
     names = [name.lower() if rules.check_names else "" for name in names]
-    table = [[_canonical(value, rules.tolerance) for value in column] for column in values]
+    table = [[canonical(value, rules.tolerance) for value in column] for column in values]
     order = list(range(len(names)))
     if not rules.columns_in_order:
         order.sort(key=lambda at: (names[at], [] if rules.check_names else sorted(table[at])))
@@ -98,7 +98,7 @@ def _key_columns(names: list[str], columns: Sequence[str], rules: Rules) -> list
     return [at for at in rules.order_by if at < len(names)]
 
 
-def _canonical(value: SqlValue, tolerance: float) -> str:
+def canonical(value: SqlValue, tolerance: float) -> str:
     """Return a text that is the same for equal values."""
     match value:
         case None:

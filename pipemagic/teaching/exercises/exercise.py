@@ -63,11 +63,28 @@ class Probe(msgspec.Struct, frozen=True, omit_defaults=True):
     created: tuple[str, ...] = ()
 
 
+class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A table with which an exercise was made: the number of its rows, its columns, a digest of the rows or ''.
+
+    If an answer changes and commits it, it has ``definitions`` (kind, name and SQL of the table, its indexes and
+    triggers), its packed rows and the largest key of AUTOINCREMENT.
+    """
+
+    name: str
+    rows: int = 0
+    columns: tuple[str, ...] = ()
+    digest: str = ""
+    definitions: tuple[tuple[str, str, str], ...] = ()
+    content: str = ""
+    sequence: int | None = None
+
+
 class Exercise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An exercise as its file contains it.
 
     ``baseline`` is the score of the state before an answer, which gets no points. ``variable`` is the DataFrame that
-    contains the answer, '' for an answer in SQL.
+    contains the answer, '' for an answer in SQL. ``tables`` are those that the reference reads, before an answer, and
+    ``created`` the names of those that an answer creates and commits.
     """
 
     name: str
@@ -79,6 +96,13 @@ class Exercise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     probes: tuple[Probe, ...] = ()
     baseline: float = 0
     variable: str = ""
+    tables: tuple[Table, ...] = ()
+    created: tuple[str, ...] = ()
+
+    @property
+    def commits(self) -> bool:
+        """True if an answer changes tables and commits them."""
+        return bool(self.created or any(table.definitions for table in self.tables))
 
     def save(self, folder: Path) -> Path:
         """Write the file of the exercise and return its path; a file with the same exercise is kept as it is."""
@@ -155,11 +179,19 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         """True if the reference ends with a query; its result is then compared."""
         return sql.split(self.sql)[-1].is_query
 
-    def exercise(self, probes: Sequence[Probe], baseline: float = 0) -> Exercise:
+    @property
+    def commits(self) -> bool:
+        """True if the answer is in other cells, which commit its changes."""
+        return bool(self.solution and not self.variable)
+
+    def exercise(
+        self, probes: Sequence[Probe], baseline: float = 0, tables: Sequence[Table] = (), created: Sequence[str] = ()
+    ) -> Exercise:
         """Return the exercise for students, without the reference."""
         return Exercise(
             name=self.name, task=self.task, points=self.points, hints=self.hint, requires=self.requires,
             forbids=self.forbids, probes=tuple(probes), baseline=baseline, variable=self.variable,
+            tables=tuple(tables), created=tuple(created),
         )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ class Source:
         """Return the fingerprint of each exercise; raise SessionError if its file is missing or older than its cell."""
         exercises = [load(definition.name, self.folder) for definition in self.definitions]
         for definition, exercise in zip(self.definitions, exercises, strict=True):
-            if definition.exercise(exercise.probes, exercise.baseline) != exercise:
+            if definition.exercise(exercise.probes, exercise.baseline, exercise.tables, exercise.created) != exercise:
                 hint = "run the teacher's notebook to write the files of its exercises again"
                 raise SessionError(f"the file of {exercise.name} is older than its cell", hint=hint)
         return {exercise.name: fingerprint(exercise) for exercise in exercises}

@@ -13,7 +13,7 @@ from pipemagic.client.result import Result
 from pipemagic.client.stream import Run
 from pipemagic.client.transaction import TransactionContent
 from pipemagic.errors import PipemagicError
-from pipemagic.hrana.messages import Stmt
+from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.values import SqlValue
 from pipemagic.session import messages
 from pipemagic.session.cell import Cell
@@ -65,8 +65,8 @@ def results_of(
     """
 
     def run_and_probe(database: Database) -> tuple[Cell, Run, list[DataFrame | str | None], tuple[str, str]]:
-        with _rolled_back(database) as stream:
-            _run_all(stream, [statement.text for statement in sql.split(data)])
+        with rolled_back(database) as stream:
+            run_all(stream, [Stmt(statement.text) for statement in sql.split(data)])
             sent = with_dates(cell, stream.send)
             done = stream.run(sent.stmts)
             found = [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
@@ -131,20 +131,21 @@ def _finds_nothing(result: Result) -> bool:
     return len(result.rows) < 2 and all(value in (None, 0) for row in result.rows for value in row)
 
 
-def _run_all(stream: ClientStream, statements: Sequence[str]) -> None:
-    """Run statements; raise StatementError for the first that fails."""
-    done = stream.run([Stmt(text) for text in statements])
+def run_all(stream: ClientStream, statements: Sequence[Stmt]) -> list[StmtResult]:
+    """Run statements and return their results; raise StatementError for the first that fails."""
+    done = stream.run(statements)
     if done.error is not None:
         raise done.error
+    return done.results
 
 
 @contextmanager
-def _rolled_back(database: Database) -> Iterator[ClientStream]:
+def rolled_back(database: Database) -> Iterator[ClientStream]:
     """Open a transaction on its own stream, outside of the wire view, and roll it back at the end."""
     other = database.sibling()
     try:
         with other.open_stream() as stream:
-            _run_all(stream, ["BEGIN"])
+            run_all(stream, [Stmt("BEGIN")])
             yield stream
     finally:
         other.close()
