@@ -17,6 +17,7 @@ from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.teaching.magics import ARGUMENTS, ON
+from pipemagic.teaching.magics import ExerciseMagics
 
 ROOT = Path(__file__).parents[2]
 DOCS, NOTEBOOKS = ROOT / "docs", ROOT / "notebooks"

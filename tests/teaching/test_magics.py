@@ -166,11 +166,10 @@ def test_a_wrong_committed_answer_is_reset(birds):
     birds(f"%%exercise grown\n-- task: x\n-- solution: {owls}\n{owls[5:]}")
     reset = birds("%check grown --reset")
     assert (reset.lines, reset.value) == (["Restored birds (3 rows). Run your answer again."], None)
-    assert feedback(birds("%check grown")) == ["grown: no answer yet, 0 of 1 point"]
+    assert feedback(birds("%check grown")) == ["grown: no answer yet (1 point)"]
     birds("%sql UPDATE birds SET mass = mass + 2 WHERE kind = 'owl'")
-    assert feedback(birds("%check grown"))[-4] == (
-        "- to try again, restore birds as before your answer: %check grown --reset"
-    )
+    again = "- to try again, restore birds as before your answer: %check grown --reset"
+    assert again in feedback(birds("%check grown"))
     birds("%check grown --reset")
     birds(owls)
     assert feedback(birds("%check grown")) == ["grown: passed, 1 of 1 point"]
@@ -182,7 +181,7 @@ def test_a_wrong_committed_answer_is_reset(birds):
 
 def test_an_exercise_that_cannot_be_reset_is_noted(birds):
     defined = birds("%%exercise one\n-- task: x\n-- solution: 1 + 1\nSELECT name FROM birds")
-    assert defined.lines == ["%check one --reset will restore nothing: no table changed, or one with too many rows."]
+    assert "%check one --reset will restore nothing: no table changed, or one with too many rows." in defined.out
 
 
 def test_a_solution_of_python(birds):
