@@ -16,8 +16,7 @@ from pipemagic.notebook.commands.pages import pages
 from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.notebook.sql_options import OPTIONS
-from pipemagic.teaching.magics import ARGUMENTS, ON
-from pipemagic.teaching.magics import ExerciseMagics
+from pipemagic.teaching.magics import ARGUMENTS, ON, RESET
 
 ROOT = Path(__file__).parents[2]
 DOCS, NOTEBOOKS = ROOT / "docs", ROOT / "notebooks"
@@ -93,7 +92,7 @@ def test_every_topic_is_listed_and_its_examples_parse(shell, name):
         assert command in (*COMMANDS, "help"), command
     for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text):
         flags = {option.flag for command in COMMANDS.values() for option in command.options}
-        assert flag in flags | {option.flag for option in OPTIONS}, flag
+        assert flag in flags | {option.flag for option in (*OPTIONS, RESET)}, flag
 
 
 def test_help_fits_a_screen_and_has_the_commands_of_daily_use(shell):
