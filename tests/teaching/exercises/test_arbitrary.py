@@ -65,7 +65,7 @@ INSERT INTO log VALUES ('2024-01-01', 'a'), ('2024-01-02', 'b')
         ("SELECT random() AS n FROM islands", "returns another result each time it runs", "leave out random()"),
         (
             "DELETE FROM penguins WHERE id IN (SELECT id FROM penguins ORDER BY species LIMIT 1)",
-            "rows of penguins: the result depends on the order in which rows are stored",
+            "penguins: the result depends on the order in which rows are stored",
             "LIMIT needs an ORDER BY",
         ),
         ("SELECT date('now') AS today", "depends on the time at which the reference runs", "a fixed date"),
@@ -146,5 +146,5 @@ def test_the_view_that_a_reference_reads(session, tmp_path):
 
 
 def test_a_term_of_state_that_is_arbitrary(session, tmp_path):
-    with pytest.raises(SessionError, match="state: LIMIT without ORDER BY"):
+    with pytest.raises(SessionError, match="rows of islands: LIMIT without ORDER BY"):
         make(session, tmp_path, "-- state: SELECT area FROM islands LIMIT 1\nUPDATE islands SET area = area + 7")
