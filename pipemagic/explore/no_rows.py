@@ -12,7 +12,7 @@ from itertools import combinations, islice
 
 from pipemagic.explore.conditions import literal, with_literals
 from pipemagic.explore.lint.dates import readings
-from pipemagic.explore.lint.expressions import is_call, places, without_parentheses, written
+from pipemagic.explore.lint.expressions import is_call, number_value, places, without_parentheses, written
 from pipemagic.explore.query import Derived, Query, TableReference, queries_of
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import quote_if_needed
@@ -120,8 +120,8 @@ class _Statement:
     def reason(self) -> str:
         """Return why the statement finds no row."""
         source, limit = self.source, self.query.clause("LIMIT")
-        if limit.word(0) == "0" and len(limit.items) == 1:
-            return "LIMIT 0 returns no rows"
+        if len(limit.items) in (1, 3) and number_value(limit.slice(-1)) == 0:
+            return f"LIMIT {written(limit)} returns no rows"
         if not source:
             return ""
         if self.exists(source) is False:

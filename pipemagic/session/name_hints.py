@@ -33,6 +33,10 @@ _NO_COLUMN = re.compile(r"no such column: (.+?)(?: - should this be .*)?$|has no
 _NO_FUNCTION = re.compile(r"no such function: (.+)")
 _LONGEST = 50_000  # characters of a statement that is read
 _SYNTAX_OF_SQLITE = re.compile(r'\Anear ".+": syntax error', re.DOTALL)
+_BEFORE_VALUE = ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "LIKE", "GLOB", "IS")
+_NO_VALUE = ("none", "nan", "na", "nil")
+"""Names of other languages for NULL."""
+
 _CATALOGS = ("information_schema", "pg_catalog", "sys")
 
 
@@ -55,6 +59,8 @@ def _hint(message: str, text: str, place: int | None, names: HintNames) -> str:
         return _of_function(match[1], text, place, names)
     if hint := misuse.of_misuse(message, text, place, names.tables) if _is_misuse(message) else "":
         return hint
+    if message.startswith("row value misused"):
+        return misuse.of_row(text)
     if hint := misuse.of_parameters(message, text, names.values):
         return hint
     return (
@@ -110,8 +116,20 @@ def _of_table(written: str, text: str, place: int | None, names: HintNames) -> s
         return f"{saved} is a saved SELECT: add --with {saved} after %%sql or %sql"
     if file := of_file(text, written.removeprefix("main.").strip('"')):
         return file
+    if string := _of_string_after_in(text, place):
+        return string
     instead = of_table(text, place, name, names.tables) or of_position(text, name)
     return instead or _quotes(text, place, names.schema) or _near_table(name, names)
+
+
+def _of_string_after_in(text: str, place: int | None) -> str:
+    """Return the hint on ``IN 'Dream'``, where SQLite reads the text as the name of a table."""
+    words = Words(text)
+    at = len(words) if place is None else words.at(place)
+    token = words.token(at)
+    if token is None or token.kind != "string" or words.word(at - 1) != "IN":
+        return ""
+    return f"write IN ({token.text})"
 
 
 def _near_table(name: str, names: HintNames) -> str:
@@ -138,8 +156,30 @@ def _of_column(written: str, text: str, place: int | None, names: HintNames) -> 
         of_column_of_dialect(text, place, names.tables)
         or _quotes(text, place, names.schema)
         or (_of_alias(owner, name, text, place, names) if owner else "")
-        or _near_column(name, text, names.schema)
+        or _of_call_without_parentheses(text, place)
+        or _near_column(name, text, names.schema, may_be_string=not owner and _is_value(text, place))
     )
+
+
+def _of_call_without_parentheses(text: str, place: int | None) -> str:
+    """Return the hint on ``avg mass`` and ``avg = 1``, where the name of an aggregate is read as a column."""
+    words = Words(text)
+    at = len(words) if place is None else words.at(place)
+    function = FUNCTIONS.get(words.word(at).lower())
+    if function is None or function.kind != "aggregate":
+        return ""
+    name = words.name(at)
+    argument = words.name(at + 1) if words.is_name(at + 1) else ""
+    return f"write {name}({argument})" if argument else f"a function needs parentheses: write {name}(...)"
+
+
+def _is_value(text: str, place: int | None) -> bool:
+    """Return True if a value is compared, listed or inserted at a place."""
+    words = Words(text)
+    at = len(words) if place is None else words.at(place)
+    opening = words.around(at)
+    is_listed = opening is not None and words.word(opening - 1) in ("IN", "VALUES")
+    return words.word(at - 1) in _BEFORE_VALUE or (is_listed and words.word(at - 1) in ("(", ","))
 
 
 def _of_alias(owner: str, name: str, text: str, place: int | None, names: HintNames) -> str:
@@ -208,7 +248,7 @@ def _sources(text: str, place: int | None, tables: Mapping[str, Relation]) -> It
         yield from query.sources
 
 
-def _near_column(name: str, text: str, schema: SchemaCache) -> str:
+def _near_column(name: str, text: str, schema: SchemaCache, *, may_be_string: bool) -> str:
     relations = schema.tables_soon()
     words = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
     inside = [relation for relation in relations if relation.name.lower() in words]
@@ -217,6 +257,8 @@ def _near_column(name: str, text: str, schema: SchemaCache) -> str:
     for relation in relations:
         if name.lower() in (column.lower() for column in relation.column_names) and relation not in inside:
             return f"{quote_if_needed(name)} is a column of {quote_if_needed(relation.name)}"
+    if may_be_string:
+        return f"if {name} is a string, write {quote(name, chr(39))}"
     if len(inside) == 1 and 0 < len(inside[0].column_names) <= 12:
         return f"{quote_if_needed(inside[0].name)} has {', '.join(map(quote_if_needed, inside[0].column_names))}"
     return ""
@@ -345,14 +387,14 @@ def _of_unknown_name(text: str, name: str) -> str:
     place = next((at for at, token in enumerate(words) if token.kind == "word" and token.text == name), None)
     if place is None:
         return ""
-    return _null(words, place) if name == "None" else _distinct(words, place)
+    return _null(words, place) if name.lower() in _NO_VALUE else _distinct(words, place)
 
 
 def _null(words: list[Token], at: int) -> str:
     before = words[at - 1].text
     if before in _IS_NULL:
-        return f"write {_IS_NULL[before]} instead of {before} None"
-    return "write NULL instead of None"
+        return f"write {_IS_NULL[before]} instead of {before} {words[at].text}"
+    return f"write NULL instead of {words[at].text}"
 
 
 def _distinct(words: list[Token], at: int) -> str:

@@ -118,6 +118,7 @@ def test_a_condition_that_no_row_fulfils(database, condition, reason):
         ("SELECT x FROM empty WHERE x > 1", "empty has no rows"),
         ("SELECT id FROM penguins, empty", "empty has no rows"),
         ("SELECT id FROM penguins LIMIT 0", "LIMIT 0 returns no rows"),
+        ("SELECT id FROM penguins LIMIT 1,000", "LIMIT 1, 000 returns no rows"),
         ("SELECT id FROM penguins LIMIT 5 OFFSET 10", "OFFSET skips all 6 rows"),
         ("SELECT id FROM penguins LIMIT 10, 5", "OFFSET skips all 6 rows"),
         (

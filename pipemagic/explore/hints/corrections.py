@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pipemagic.explore.hints import characters, keywords, structure
+from pipemagic.explore.hints import characters, keywords, operands, structure
 from pipemagic.explore.hints.broken_statement import BrokenStatement, Grammar, Suggestion
 
 LONGEST = 10_000
@@ -18,7 +18,11 @@ _RULES: tuple[tuple[Callable[[BrokenStatement], Iterable[Suggestion]], ...], ...
     (characters.lookalikes_replaced,),
     (characters.lookalikes_separating,),
     (characters.comments_removed,),
-    (characters.operators_replaced,),
+    (characters.operators_replaced, operands.negations_replaced),
+    (operands.numbers_joined,),
+    (operands.between_completed,),
+    (operands.patterns_quoted,),
+    (operands.cases_completed,),
     (keywords.misspelt,),
     (structure.reordered,),
     (characters.quotes_mended,),
@@ -44,6 +48,7 @@ _BACK, _AHEAD = 3, 1  # words before and behind the stop that may be of another 
 _FIRST_OF_SEVERAL = (
     characters.lookalikes_replaced,
     characters.operators_replaced,
+    operands.numbers_joined,
     keywords.misspelt,
     structure.commas_inserted,
 )

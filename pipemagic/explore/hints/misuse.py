@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from pipemagic.explore.hints.words import Select, Span, Words
+from pipemagic.explore.hints.words import AGGREGATES, Select, Span, Words
 from pipemagic.explore.query import Query, queries_of
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import quote_if_needed
@@ -46,6 +46,25 @@ def of_misuse(message: str, text: str, offset: int | None, tables: Mapping[str, 
     return _of_distinct(Words(text)) if _DISTINCT.match(message) else ""
 
 
+def of_row(text: str) -> str:
+    """Return the hint on ``island = ('Dream', 'Biscoe')``: a list is compared with IN."""
+    words = Words(text)
+    for at in range(1, len(words) - 1):
+        operator, closing = words.word(at), words.closing(at + 1) if words.word(at + 1) == "(" else None
+        value = words.operand_before(at)
+        if (
+            closing is None
+            or value is None
+            or operator not in ("=", "==", "<>", "!=")
+            or words.word(at + 2) == "SELECT"
+        ):
+            continue
+        if len(words.split(Span(at + 2, closing))) > 1 and words.word(value.end - 1) != ")":
+            is_in = "IN" if operator in ("=", "==") else "NOT IN"
+            return f"write {words.text(value)} {is_in} {words.text(Span(at + 1, closing + 1))}"
+    return ""
+
+
 # -- WHERE
 
 
@@ -82,6 +101,10 @@ def _rest(select: Select, condition: Span) -> str:
 
 def _of_aggregate(words: Words, offset: int) -> str:
     index = words.at(offset)
+    opening = words.around(index)
+    if opening is not None and words.word(opening - 1).lower() in AGGREGATES and words.arguments(index) is not None:
+        inner = words.text(Span(index, (words.closing(index + 1) or index) + 1))
+        return f"{words.word(opening - 1).lower()}() cannot contain {inner}: select {inner} in a subquery after FROM"
     select = words.select_around(index)
     if select is not None and index < select.result.end:
         return _of_aggregate_alias(select, index)

@@ -20,7 +20,7 @@ from pipemagic.sql import Token, significant, unquote
 _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET", "FETCH",
             "RETURNING", "FOR")  # fmt: skip
 _NO_OPERAND = KEYWORDS - UNRESERVED
-_AGGREGATES = frozenset(name for name, function in FUNCTIONS.items() if function.kind == "aggregate")
+AGGREGATES = frozenset(name for name, function in FUNCTIONS.items() if function.kind == "aggregate")
 
 
 class Span(NamedTuple):
@@ -210,7 +210,7 @@ class Words(TokenList):
     def has_aggregate(self, span: Span) -> bool:
         """Return True if an aggregate function, which is no window function, is called in a span."""
         for at in range(span.start, span.end):
-            arguments = self.arguments(at) if self.word(at).lower() in _AGGREGATES else None
+            arguments = self.arguments(at) if self.word(at).lower() in AGGREGATES else None
             if arguments is None or (self.word(at) in ("MIN", "MAX") and len(arguments) > 1):
                 continue
             closing = self.closing(at + 1)

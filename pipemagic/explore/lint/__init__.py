@@ -10,19 +10,27 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from pipemagic.explore.lint.characters import letters_beyond_ascii, lookalike_characters
-from pipemagic.explore.lint.columns import bare_columns, numbering_types
+from pipemagic.explore.lint.columns import bare_columns, missing_commas, numbering_types
 from pipemagic.explore.lint.comparisons import date_comparisons, text_comparisons
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.lint.conversions import casts, text_arithmetic, text_sums
 from pipemagic.explore.lint.dates import date_functions, stored_moments, unquoted_dates
 from pipemagic.explore.lint.divisions import integer_divisions, zero_divisions
-from pipemagic.explore.lint.truth_values import constant_conditions, joined_assignments, null_comparisons, null_lists
+from pipemagic.explore.lint.truth_values import (
+    chained_comparisons,
+    constant_conditions,
+    joined_assignments,
+    null_comparisons,
+    null_lists,
+    text_bits,
+)
 from pipemagic.explore.lint.words import (
     batch_ends,
     double_quoted,
     double_quoted_placeholders,
     misspelt_joins,
     quoted_placeholders,
+    separated_numbers,
 )
 from pipemagic.explore.query import all_queries, queries_of
 from pipemagic.explore.schema import Relation
@@ -43,6 +51,10 @@ RULES: tuple[Callable[[Context], Iterator[str]], ...] = (
     double_quoted,
     double_quoted_placeholders,
     null_comparisons,
+    chained_comparisons,
+    text_bits,
+    separated_numbers,
+    missing_commas,
     bare_columns,
     zero_divisions,
     integer_divisions,

@@ -86,6 +86,24 @@ def _compared(where: Group) -> set[str]:
     }
 
 
+# -- a comma that is missing between two columns: the second one is the alias of the first
+
+
+def missing_commas(context: Context) -> Iterator[str]:
+    """Yield each column with the name of another column of its table as an alias without AS."""
+    for query in context.queries:
+        selected = query.clause("SELECT")
+        items = selected.slice(int(selected.word(0) in ("DISTINCT", "ALL"))).split()
+        for whole, (item, alias) in zip(items, query.select_list, strict=True):
+            last = len(item.items) - 1
+            is_bare = alias and last in (0, 2) and whole.word(last + 1) != "AS"
+            column = query.column(item, last) if is_bare else None
+            if column is None or column[1] == alias.lower() or alias.lower() not in map(str.lower, column[0].names):
+                continue
+            name, other = written(item), quote_if_needed(alias)
+            yield f"{name} {other} is the column {name} with the name {other}: write {name}, {other} for both"
+
+
 # -- types of other databases that number the rows: for SQLite they are names of types, and the column stays NULL
 
 _NUMBERING = frozenset(["AUTO_INCREMENT", "SERIAL", "BIGSERIAL", "SMALLSERIAL", "IDENTITY"])

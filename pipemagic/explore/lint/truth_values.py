@@ -27,9 +27,47 @@ def _null_comparisons(query: Query) -> Iterator[str]:
         clause = part.clause(index) or clause
         if word in ("=", "==", "<>", "!="):
             assigns = clause == "SET" and part.word(index - 2) in ("SET", ",")
-            if (part.word(index + 1) == "NULL" and not assigns) or part.word(index - 1) == "NULL":
+            is_test = part.word(index - 2) in ("IS", "NOT")  # of x IS NULL = TRUE
+            if (part.word(index + 1) == "NULL" and not assigns) or (part.word(index - 1) == "NULL" and not is_test):
                 instead = "IS NULL" if word in ("=", "==") else "IS NOT NULL"
                 yield f"{word} NULL is never true: write {instead}"
+
+
+# -- comparisons of a comparison, and the bits of texts
+
+_ORDERED = ("<", "<=", ">", ">=")
+_ENDS = frozenset(
+    ["AND", "OR", "NOT", ",", "WHEN", "THEN", "ELSE", "END", "ON", "WHERE", "HAVING", "SELECT", "SET", "BY", "FROM",
+     "GROUP", "ORDER", "LIMIT", "AS", "=", "==", "<>", "!=", "IS", "IN", "LIKE", "BETWEEN", "DISTINCT"]
+)  # fmt: skip
+
+
+def chained_comparisons(context: Context) -> Iterator[str]:
+    """Yield each ``3 < x < 5``: its first result, 0 or 1, is compared with the last value."""
+    for query in context.queries:
+        part, words = query.part, query.part.words()
+        places = [at for at, word in enumerate(words) if word in _ORDERED]
+        for first, second in pairwise(places):
+            if first + 1 == second or not _ENDS.isdisjoint(words[first + 1 : second]):
+                continue
+            start = next((at for at in range(first, 0, -1) if words[at - 1] in _ENDS), 0)
+            end = next((at for at in range(second, len(words)) if words[at] in _ENDS), len(words))
+            left, middle = written(part.slice(start, first + 1)), written(part.slice(first + 1, second))
+            right = written(part.slice(second, end))
+            both = middle if number_value(part.slice(first + 1, second)) is None else written(part.slice(start, first))
+            whole, instead = written(part.slice(start, end)), f"{left} {middle} AND {both} {right}"
+            yield f"{whole} compares 0 or 1, the result of its first comparison: write {instead}"
+
+
+def text_bits(context: Context) -> Iterator[str]:
+    """Yield each text beside | or &, which SQLite reads as a number."""
+    for query in context.queries:
+        part, words = query.part, query.part.words()
+        for index in (at for at, word in enumerate(words) if at and word in ("|", "&")):
+            texts = [string_value(part.slice(at, at + 1)) for at in (index - 1, index + 1)]
+            if any(text is not None and not text[:1].isdigit() for text in texts):
+                instead = "OR" if words[index] == "|" else "AND"
+                yield f"{words[index]} combines the bits of numbers: write {instead} between conditions"
 
 
 def null_lists(context: Context) -> Iterator[str]:

@@ -204,3 +204,19 @@ def _alias(part: Group, at: int) -> Token | None:
     item, before = part.items[at] if at > 0 else None, part.word(at - 1)
     is_word = isinstance(item, Token) and item.kind == "word" and item.word not in KEYWORDS
     return item if isinstance(item, Token) and is_word and before not in KEYWORDS | {".", ","} else None
+
+
+# -- numbers with a thousands separator, which are two numbers
+
+_ZEROS = re.compile(r"0\d\d")
+_SHORT = re.compile(r"\d{1,3}")
+
+
+def separated_numbers(context: Context) -> Iterator[str]:
+    """Yield each ``1,000``: two numbers, and the second one begins with a zero."""
+    tokens = context.statement.tokens
+    for first, comma, last in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        is_apart = comma.text != "," or first.end != comma.start or comma.end != last.start
+        if not is_apart and _SHORT.fullmatch(first.text) and _ZEROS.fullmatch(last.text):
+            number = f"{first.text},{last.text}"
+            yield f"{number} is two numbers, {first.text} and {int(last.text)}: write {first.text}{last.text}"

@@ -117,7 +117,7 @@ def _why(stream: ClientStream, cell: Cell, done: Run, connection: Connection) ->
 
     text, args = cell.sent(-1), values_of(cell.stmts[-1])
     tables = {relation.name.lower(): relation for relation in connection.schema.tables_soon()}
-    with suppress(PipemagicError):  # such as one of the time limit: the answer has run
+    with suppress(PipemagicError, RecursionError):  # a time limit, nested parentheses: the answer has run
         if _finds_nothing(result):
             return no_rows.reason(text, args, tables, select), ""
         return "", no_rows.unmatched(text, args, tables, select)
