@@ -11,6 +11,7 @@ from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
 from pipemagic.client.pasted import token_in
 from pipemagic.client.secrets import Secret
+from pipemagic.codes import is_code
 from pipemagic.errors import AuthError
 from pipemagic.http import READ_TIMEOUT
 from pipemagic.session import tokens
@@ -24,8 +25,8 @@ from pipemagic.session.trace import RequestRecorder
 class ConnectionFactory:
     """Opens connections by profiles; their requests are recorded by ``recorder``.
 
-    ``ask_token`` asks the user for a token, given what it is for. New connections look for the ``marker_tables``.
-    ``codes`` exchanges one-time codes.
+    ``ask_token`` asks the user for a token, or a one-time code, given what it is for. New connections look for the
+    ``marker_tables``. ``codes`` exchanges one-time codes.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class ConnectionFactory:
                     raise
                 else:
                     check()
-                    answer = Secret(token_in(self._ask_token(host)))
+                    text = self._ask_token(host)
+                    is_token = not is_code(text)
+                    answer = Secret(token_in(text)) if is_token else self._codes.exchange(endpoint, text).token
                 database.renew_token(answer)
                 markers = self._check(database)
                 if remember:

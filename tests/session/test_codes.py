@@ -265,6 +265,17 @@ def test_the_hint_once_the_token_is_refused(served, session, new_code):
     assert f"%pipedb connect {served.url} --as flights --code LETTERS" in caught.value.hint
 
 
+def test_a_code_at_the_prompt_for_a_token(served, new_code, tmp_path):
+    code = new_code()
+    for _ in range(2):
+        with Session(
+            environ={"PIPEMAGIC_CONFIG": str(tmp_path / "ada")}, ask_token=lambda _: f"{code[:4]} {code[4:].lower()}"
+        ) as session:  # fmt: skip
+            session.connect(served.url)
+            assert value(session) == [1]
+            assert code not in f"{session.connection().profile}"
+
+
 def test_the_folder_is_private(served, session, new_code, tmp_path):
     session().connect(served.url, code=new_code())
     folder = Path(tmp_path / "ada" / "codes")

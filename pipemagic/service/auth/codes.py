@@ -15,15 +15,12 @@ import hmac
 from collections.abc import Callable
 from hashlib import sha256
 
-from pipemagic.codes import CHARACTERS, normalize
+from pipemagic.codes import CHARACTERS, LONG, SHORT, normalize
 from pipemagic.service.auth.logins import RateLimiter
 from pipemagic.service.auth.tokens import TokenAuthority
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.responses import Refused
-
-SHORT, LONG = 8, 12
-"""The characters of a code that is valid for at most `DAY`, and of any other."""
 
 DAY = 86400.0
 LONGEST_LIFETIME = 366 * DAY
