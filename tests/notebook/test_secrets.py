@@ -10,6 +10,7 @@ import pytest
 from ipywidgets import Widget
 
 from pipemagic.errors import AuthError, SessionError, StatementError, UsageError
+from pipemagic.management_api.client import management
 from pipemagic.notebook.display import ask_token
 
 
@@ -24,6 +25,23 @@ def test_a_prompt_asks_without_showing(shell, sqld_database, monkeypatch):
     shell(f"%pipedb connect {sqld_database.url} --as db")
     assert asked == [f"Token for {sqld_database.name}.localhost: "]
     assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+
+
+def test_a_one_time_code_is_no_secret_once_it_was_used(shell, service, monkeypatch):
+    monkeypatch.setattr(getpass, "getpass", lambda _: pytest.fail("a code is all that is necessary"))
+    with management(service.url, service.platform_token(), organization="local") as api:
+        if not api.groups():
+            api.create_group("default", "ams")
+        api.create_database("coded", "default")
+        code = api.create_code("coded", expiration="1h")
+    line = f"%pipedb connect {service.url} --code {code}"
+    assert shell(line).lines[0] == "Connected to coded."
+    assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+    assert code not in f"{shell('%pipedb wire last').value}{shell('%pipedb connections').value}"
+    assert shell(line).lines[0] == "Connected to coded."
+    refused = shell.fails(line.replace(code, "WRNGWRNG"))
+    assert refused.out.startswith("CODE_WRONG: the code is wrong")
+    assert "WRNG" not in refused.out
 
 
 @pytest.mark.parametrize("failure", [EOFError, OSError])
