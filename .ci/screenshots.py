@@ -51,18 +51,31 @@ CLASS = [
 from pathlib import Path
 students = "Ada Lovelace", "Grace Hopper", "Jörg Müller", "Zoë Chan", "Noor Haddad", "Tomás Silva"
 _ = Path("roster.csv").write_text("\\n".join(["name", *students]), "utf-8")
-!{sys.executable} -m pipemagic class create roster.csv --group default --from birds --name sql-1 --address http://teacher.lan:8080""",
+!{sys.executable} -m pipemagic class create roster.csv --group default --from birds --name sql-1 --record --address http://teacher.lan:8080""",
     """import pipemagic
 from pipemagic.teaching.classes import model
-done = [["a", "b"], ["a", "b"], [None, None], ["a"], [], ["a", None]]  # exercises passed, and errors
-for seat, cells in zip(model.load().seats, done):
+species = "select species, count(*) as birds from bird"
+done = [  # exercise, points, possible points, wrong answer
+    [("heavy", 0, 4, "select name from bird"), ("heavy", 4, 4, None), ("species", 2, 2, None)],
+    [("heavy", 4, 4, None), ("species", 2, 2, None)],
+    [("heavy", 2, 4, "select name from bird where mass_g < ?"), ("species", 0, 2, species), (None, None, None, None)],
+    [("heavy", 4, 4, None), ("species", 0, 2, species)],
+    [],
+    [("heavy", 1, 4, "select * from bird"), ("heavy", 4, 4, None), ("species", 0, 2, species)],
+]
+for seat, rows in zip(model.load().seats, done):
     with pipemagic.connect(seat.url, seat.token) as database:
-        for number, exercise in enumerate(cells):
-            error, points = (None, 1) if exercise else ('near "mass_g": syntax error', None)
+        for number, (exercise, points, of, answer) in enumerate(rows):
+            error = None if exercise else 'near "mass_g": syntax error'
             database.execute(
                 "INSERT INTO pipemagic_progress(id, cells, errors, error, exercise, points, of) "
-                "VALUES (?, 1, ?, ?, ?, ?, 1)", [f"{number}", int(not exercise), error, exercise, points]
-            )""",
+                "VALUES (?, 1, ?, ?, ?, ?, ?)", [number, int(not exercise), error, exercise, points, of]
+            )
+            if answer:
+                database.execute(
+                    "INSERT INTO pipemagic_answers VALUES "
+                    "(?, ?, '1 missing row and 1 row that differs: is GROUP BY missing?')", [number, answer]
+                )""",
     "%pipedb panel class",
 ]
 """A class, what the notebooks of its students write, and its panel."""
@@ -121,7 +134,7 @@ def class_panel(notebook: Notebook) -> bytes:
     for number in range(len(CLASS)):
         notebook.run(number)
     panel = notebook.cells.nth(len(CLASS) - 1).locator(".pipemagic-panel")
-    expect(panel.get_by_text("5 of 6 connected, 2 passed all 2 exercises, 2 with errors")).to_be_visible()
+    expect(panel.get_by_text("5 of 6 connected, 2 passed all 2 exercises, 1 with errors")).to_be_visible()
     return shown(panel)
 
 

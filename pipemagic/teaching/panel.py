@@ -54,7 +54,7 @@ EXERCISE_COLUMNS = [
 
 ANSWER_COLUMNS = [
     {"title": title.capitalize(), "kind": kind}
-    for title, kind in zip(ANSWER_HEADERS, ["", "number", "code", ""], strict=True)
+    for title, kind in zip(ANSWER_HEADERS, ["", "number", "sql", ""], strict=True)
 ]
 
 

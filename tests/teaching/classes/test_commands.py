@@ -140,7 +140,7 @@ def test_another_template_needs_another_class(run):
     assert "--name" in err
 
 
-def test_a_class_records_wrong_answers_from_its_start_or_never(run):
+def test_a_class_records_wrong_answers_from_its_start_or_never(run, tmp_path):
     run(*CREATE)
     code, _, err = run(*CREATE, "--record")
     assert code == 1
@@ -149,6 +149,8 @@ def test_a_class_records_wrong_answers_from_its_start_or_never(run):
     assert run(*CREATE, "--record", "--name", "two")[0] == 0
     assert run(*CREATE, "--name", "two")[0] == 0
     assert model.load("two").record
+    cards = [(tmp_path / f"{name}-handouts.html").read_text("utf-8") for name in ("sql-101", "two")]
+    assert ["points and wrong answers are recorded in it" in card for card in cards] == [False, True]
 
 
 def test_a_roster_that_changes_many_names_is_refused(run, tmp_path):
