@@ -81,11 +81,11 @@ class Table(Component):
     """A table with actions in its rows, a filter, sorting and pages.
 
     ``columns`` are dicts: ``title``, and optionally ``kind`` (number, date, code, sql), ``sortable``, ``extra`` (hidden
-    in narrow panels). A row is a dict: ``key``, ``cells``, and optionally ``group`` (a heading above the rows of a group)
-    and ``current``. A cell is a text, or a dict with ``text``, ``lines`` below it, ``items`` (cells one below another),
-    ``sort`` and ``actions``. An action is a dict with ``name``, ``label``, ``title`` and optionally ``key`` (by default
-    that of the row) and ``expanded``, or with ``copy``, a text. ``on_action`` maps names of actions to functions, which
-    get the key.
+    in narrow panels). A row is a dict: ``key``, ``cells``, and optionally ``group`` (a heading above the rows of a
+    group) and ``current``. A cell is a text, or a dict with ``text``, ``lines`` below it, ``items`` (cells one below
+    another), ``sort`` and ``actions``. An action is a dict with ``name``, ``label``, ``title`` and optionally ``key``
+    (by default that of the row) and ``expanded``, or with ``copy``, a text. ``on_action`` maps names of actions to
+    functions, which get the key.
     """
 
     kind = Unicode("table").tag(sync=True)
