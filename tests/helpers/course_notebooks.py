@@ -127,6 +127,15 @@ def tamper(path: Path) -> None:
     nbformat.write(notebook, path)
 
 
+def read_a_file(source: Path) -> None:
+    """Let a teacher's notebook read ``data/notes.txt`` beside it before anything else; without it, no cell works."""
+    (source.parent / "data").mkdir()
+    (source.parent / "data" / "notes.txt").write_text("notes")
+    notebook = nbformat.read(source, as_version=4)
+    notebook.cells[1].source = f'notes = open("data/notes.txt").read()\n{notebook.cells[1].source}'
+    nbformat.write(notebook, source)
+
+
 def insert_before(path: Path, start: str, source: str) -> None:
     """Insert a code cell before the one that begins with a text."""
     notebook = nbformat.read(path, as_version=4)

@@ -10,7 +10,16 @@ import shutil
 import nbformat
 import pytest
 from client_packages import CannotInstall
-from course_notebooks import ANSWERS, EXERCISES, RINGED_ANSWER, sources, tamper, write_answers, write_source
+from course_notebooks import (
+    ANSWERS,
+    EXERCISES,
+    RINGED_ANSWER,
+    read_a_file,
+    sources,
+    tamper,
+    write_answers,
+    write_source,
+)
 from graders import install
 
 from pipemagic.teaching.exercises.release import release_file
@@ -45,6 +54,7 @@ def course(nbgrader, tmp_path_factory):
     for directory in (course, student):
         (directory / "nbgrader_config.py").write_text(CONFIG.format(exchange=str(exchange)))
     source = write_source(folder / "teacher", *EXERCISES)
+    read_a_file(source)
     (course / "source" / "homework").mkdir(parents=True)
     release_file(source, course / "source" / "homework" / "birds.ipynb", "nbgrader")
     nbgrader.run(course, "nbgrader", "generate_assignment", "homework")
@@ -59,6 +69,7 @@ def course(nbgrader, tmp_path_factory):
         own = course / "submitted" / name / "homework"
         shutil.copytree(unsolved, own)
         write_answers(own / "birds.ipynb", own / "birds.ipynb", ANSWERS[name])
+        (own / "data" / "notes.txt").unlink()
     tamper(course / "submitted" / "tampered" / "homework" / "birds.ipynb")
     nbgrader.run(course, "nbgrader", "autograde", "homework")
     nbgrader.run(course, "nbgrader", "export", "--to", "grades.csv")
@@ -81,13 +92,14 @@ def test_the_released_notebook_contains_no_solution(course):
     assert {path.name for path in (course / "release" / "homework" / "exercises").iterdir()} == {
         "egg.json", "heavy.json", "ringed.json", "species.json",
     }  # fmt: skip
+    assert (course / "release" / "homework" / "data" / "notes.txt").read_text() == "notes"
 
 
 def test_a_right_submission_has_all_points(grades):
     assert grades[STUDENT] == (9, 9)
 
 
-def test_a_partly_right_answer_has_partial_credit(grades):
+def test_a_partly_right_answer_has_partial_credit_and_needs_no_data_file(grades):
     assert grades["mixed"] == (3.2, 9)
 
 

@@ -9,7 +9,16 @@ import zipfile
 import nbformat
 import pytest
 from client_packages import CannotInstall
-from course_notebooks import ANSWERS, EXERCISES, RINGED_ANSWER, sources, tamper, write_answers, write_source
+from course_notebooks import (
+    ANSWERS,
+    EXERCISES,
+    RINGED_ANSWER,
+    read_a_file,
+    sources,
+    tamper,
+    write_answers,
+    write_source,
+)
 from graders import install
 
 from pipemagic.teaching.exercises.release import release_file
@@ -29,6 +38,7 @@ def assigned(otter, tmp_path_factory):
     """The folder that `otter assign` writes; it runs the solutions, which must have all points."""
     folder = tmp_path_factory.mktemp("assigned")
     source = write_source(folder / "teacher", *EXERCISES)
+    read_a_file(source)
     release_file(source, folder / "master" / "birds.ipynb", "otter")
     otter.run(folder, "otter", "assign", "master/birds.ipynb", "made")
     return folder / "made"
@@ -40,8 +50,9 @@ def scores(otter, assigned, tmp_path):
 
     def grade(submission):
         (autograder,) = (assigned / "autograder").glob("*.zip")
-        otter.run(tmp_path, "otter", "run", "--no-logo", "-a", autograder, "-o", tmp_path, submission)
-        tests = json.loads((tmp_path / "results.json").read_text())["tests"]
+        (tmp_path / "results").mkdir()  # otter does not make it
+        otter.run(tmp_path, "otter", "run", "--no-logo", "-a", autograder, "-o", "results", submission)
+        tests = json.loads((tmp_path / "results" / "results.json").read_text())["tests"]
         return {test["name"]: (test["score"], test["max_score"]) for test in tests if "score" in test}
 
     return grade
@@ -69,6 +80,7 @@ def test_the_students_folder_contains_no_solution(assigned):
     assert sorted(path.name for path in (assigned / "student" / "exercises").iterdir()) == [
         "egg.json", "heavy.json", "ringed.json", "species.json",
     ]  # fmt: skip
+    assert (assigned / "student" / "data" / "notes.txt").read_text() == "notes"
 
 
 def test_a_right_submission_has_all_points(solve, scores):
