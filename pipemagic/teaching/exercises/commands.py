@@ -112,7 +112,7 @@ def grade_command(
         elif roster and format_ == "canvas":
             text = gradebook.canvas_csv(grades, roster, source.stem)
         else:
-            text = gradebook.points_csv(grades, roster)
+            text = f"\ufeff{gradebook.points_csv(grades, roster)}"  # spreadsheets detect UTF-8 by the mark
         table.write_text(text, "utf-8", newline="")
     if feedback is not None:
         pages = gradebook.write_feedback(grades, feedback, source.stem)

@@ -167,6 +167,7 @@ def _section(mark: Grade) -> str:
         items = "".join(map(_item, mark.reasons[:_MOST_REASONS]))
         parts.append(f"<ul>{items}</ul>" if items else "")
         parts.append(_table(mark.difference) if mark.difference else "")
+        parts += [f'<p class="hint">{_html(note)}</p>' for note in mark.notes[:_MOST_REASONS]]
         parts += [f'<p class="hint">Hint: {_html(hint)}</p>' for hint in mark.hints[:_MOST_REASONS]]
     return f'<section class="{state}">{"".join(parts)}</section>'
 
@@ -179,7 +180,7 @@ def _item(reason: str) -> str:
 def _table(table: Table) -> str:
     head = "".join(f"<tr>{_row(line, 'th')}</tr>" for line in table.header[:2])
     body = "".join(f"<tr>{_row(row, 'td')}</tr>" for row in table.rows[:_MOST_ROWS])
-    return f"<p>The first rows that differ:</p><table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    return f"<p>{_html(table.heading)}</p><table><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def _row(values: Sequence[str], tag: str) -> str:

@@ -47,8 +47,9 @@ _LONGEST_REASON = 200  # characters of the error of a cell
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The first rows that differ: the lines of their header, and their values as text."""
+    """The first rows that differ: the line above them, the lines of their header, and their values as text."""
 
+    heading: str
     header: list[list[str]]
     rows: list[list[str]]
 
@@ -56,7 +57,7 @@ class Table(msgspec.Struct, frozen=True):
 class Grade(msgspec.Struct, frozen=True):
     """The points of an exercise in a submission, and the reasons for lost points.
 
-    ``hidden`` is None if no hidden check was run. ``difference`` and ``hints`` are what the student saw.
+    ``hidden`` is None if no hidden check was run. ``difference``, ``notes`` and ``hints`` are what the student saw.
     """
 
     submission: str
@@ -66,6 +67,7 @@ class Grade(msgspec.Struct, frozen=True):
     hidden: bool | None = None
     reasons: tuple[str, ...] = ()
     difference: Table | None = None
+    notes: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 
     @property
@@ -121,17 +123,18 @@ def report(path: str, name: str, of: float, file: str, reference: str, data: str
         reasons = (*check.messages, *filter(None, [note]))
         hidden = True if data and check.cell and check.points else None
         hints = () if check.passed else results[name].hints
-        grade = Grade("", name, points, of, hidden, reasons, _table(check.difference), hints)
+        grade = Grade("", name, points, of, hidden, reasons, _table(check), check.notes, hints)
     except PipemagicError as error:  # of the answer or of the reference
         grade = Grade("", name, 0, of, False if error.code == HIDDEN else None, (error.message,))
     Path(path).write_bytes(msgspec.json.encode(grade))
 
 
-def _table(frame: DataFrame | None) -> Table | None:
+def _table(check: Check) -> Table | None:
+    frame = check.difference
     if frame is None:
         return None
     rows = [["NULL" if value is None else str(value) for value in row] for row in frame.itertuples(index=False)]
-    return Table([list(map(str, line)) for line in zip(*frame.columns, strict=True)], rows)
+    return Table(check.heading, [list(map(str, line)) for line in zip(*frame.columns, strict=True)], rows)
 
 
 # -- on the teacher's side

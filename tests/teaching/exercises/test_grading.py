@@ -236,7 +236,7 @@ def test_the_command_grades_a_class_with_a_broken_submission(solve, source, tmp_
     assert out.splitlines()[0].split() == ["SUBMISSION", "HEAVY", "SPECIES", "EGG", "RINGED", "TOTAL", "PERCENT"]
     assert "unsolved/birds: egg: 0 of 1: cannot read birds.ipynb: " in err
     assert "hard_coded/birds: species: 0 of 2: correct on the visible data, wrong on the hidden data" in err
-    header, *rows = csv.reader(Path("grades.csv").read_text().splitlines())
+    header, *rows = csv.reader(Path("grades.csv").read_text("utf-8-sig").splitlines())
     assert header == ["submission", "heavy", "species", "egg", "ringed", "total", "percent", "reasons"]
     assert [row[:-1] for row in rows] == [
         ["hard_coded/birds", "0", "0", "0", "0", "0", "0"], ["unsolved/birds", "0", "0", "0", "0", "0", "0"],

@@ -134,14 +134,14 @@ def test_exercises_without_any_points_have_the_most_frequent_reason():
 
 
 def test_a_page_shows_what_a_submission_reports_as_text_and_within_bounds():
-    long = Table([["<i>"], ["row"]], [["<script>"]] * 5000)
+    long = Table("<p>x", [["<i>"], ["row"]], [["<script>"]] * 5000)
     grades = [
         Grade("<b>", "heavy", 1, 4, reasons=("no such table: <x>\n  line 1:\x1b[31m",) * 500, difference=long,
-              hints=("<u>",)),
+              notes=("<s>",), hints=("<u>",)),
         Grade("<b>", "egg", 1, 1, reasons=("not shown",)),
     ]  # fmt: skip
     page = feedback_html("<b>", grades, "birds & eggs")
     assert "2 of 5 points, 40%" in page
     assert "not shown" not in page
-    assert not any(tag in page for tag in ("<b>", "<i>", "<x>", "<script>", "<u>", "\x1b"))
+    assert not any(tag in page for tag in ("<b>", "<i>", "<x>", "<script>", "<u>", "<s>", "<p>x", "\x1b"))
     assert len(page) < 20_000
