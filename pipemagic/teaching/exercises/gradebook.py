@@ -19,7 +19,7 @@ from string import Template
 from typing import Literal
 
 from pipemagic.errors import SessionError
-from pipemagic.teaching.classes.roster import Roster, labels, slug
+from pipemagic.teaching.classes.roster import Roster, Student, labels, slug
 from pipemagic.teaching.exercises.grading import NOTHING, Grade, Table
 from pipemagic.text import escape_controls, shorten
 
@@ -59,12 +59,13 @@ def points_csv(grades: Sequence[Grade], roster: Roster | None = None) -> str:
     students = {} if roster is None else {student.key: student for student in roster.students}
     rows = []
     for name, marks in by_submission(grades).items():
-        student = students.get(people.get(name, ""))
-        ids = ["", "", ""] if student is None else [student.name, student.email, student.key]
+        own = [name]
+        if roster:
+            student = students.get(people.get(name, ""), Student("", name))
+            own = [student.name, student.email, "" if student.key == student.email.casefold() else student.key]
         points, _, percent = totals(marks)
-        own = [*ids, name] if roster else [name]
         rows.append([*own, *(mark.points for mark in marks), points, percent, reasons(marks)])
-    first = ["student", "email", "id", "submission"] if roster else ["submission"]
+    first = ["student", "email", "id"] if roster else ["submission"]
     exercises = list(dict.fromkeys(mark.exercise for mark in grades))
     return _csv([[*first, *exercises, "total", "percent", "reasons"], *rows])
 

@@ -206,6 +206,16 @@ def test_an_error_an_endless_cell_and_the_end_of_the_kernel_keep_the_points_befo
     assert grades["ringed"].message == "Kernel died"
 
 
+def test_the_best_attempt_of_a_submission_counts(solve, graded):
+    """The data of the first attempts change afterwards, so the hidden check would refuse them later."""
+    notebook = solve("right")
+    insert_before(notebook, "%%check egg", f"%%check species\n{ANSWERS['hard_coded']['species']}")
+    insert_before(notebook, "%%check egg", "%sql DELETE FROM bird WHERE mass > 0")
+    insert_before(notebook, "%%check egg", "%%check species\nSELECT 1")
+    insert_before(notebook, "%%check egg", "%%check heavy")
+    assert points(graded(notebook)) == {"heavy": 4, "species": 2, "egg": 1, "ringed": 0}
+
+
 def test_a_removed_check_has_no_points(solve, graded):
     notebook = solve("right")
     made = nbformat.read(notebook, as_version=4)

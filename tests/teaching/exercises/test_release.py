@@ -153,6 +153,29 @@ def test_a_released_file_has_the_files_of_its_exercises_beside_it(teacher, tmp_p
     assert target.read_bytes() == first == (tmp_path / "birds.ipynb").read_bytes()
 
 
+def test_data_files_travel_to_a_folder_inside_the_sources_too(teacher, tmp_path):
+    source = teacher(EGG, folder="teacher/exercises", setting="open('data/egg.csv'), open('exercises/egg.json')")
+    (source.parent / "data").mkdir()
+    for name in ("data/egg.csv", "data/other.csv", "solutions.sql", "roster.csv"):
+        (source.parent / name).write_text(name)
+    target = source.parent / "class" / "birds.ipynb"
+    for _ in range(2):
+        made = release_file(source, target)
+        assert list(made.files) == ["data/egg.csv"]
+        assert {"solutions.sql", "roster.csv"} <= set(made.left)
+        files = {path.relative_to(target.parent).as_posix() for path in target.parent.rglob("*.*")}
+        assert files == {"birds.ipynb", "data/egg.csv", "exercises/egg.json"}
+    release_file(source, source.parent / "students.ipynb")
+    assert (source.parent / "data" / "egg.csv").read_text() == "data/egg.csv"
+    release_file(source, tmp_path / "other" / "birds.ipynb", files=[source.parent / "data"])
+    assert {path.name for path in (tmp_path / "other" / "data").iterdir()} == {"egg.csv", "other.csv"}
+
+
+def test_a_notebook_for_otter_lists_its_files():
+    made = released(EGG, grader="otter", files=["data/my: birds.csv"])
+    assert 'files:\n  - "data/my: birds.csv"' in made["cells"][0]["source"]
+
+
 def test_a_source_without_the_setting_has_the_files_beside_it(teacher, tmp_path):
     source = teacher(EGG, folder="teacher/exercises", setting="")
     release_file(source, tmp_path / "class" / "birds.ipynb")
