@@ -62,7 +62,11 @@ def points_csv(grades: Sequence[Grade], roster: Roster | None = None) -> str:
         own = [name]
         if roster:
             student = students.get(people.get(name, ""), Student("", name))
-            own = [student.name, student.email, "" if student.key == student.email.casefold() else student.key]
+            own = [
+                student.name,
+                student.email,
+                "" if student.key in (student.email.casefold(), student.name.casefold()) else student.key,
+            ]
         points, _, percent = totals(marks)
         rows.append([*own, *(mark.points for mark in marks), points, percent, reasons(marks)])
     first = ["student", "email", "id"] if roster else ["submission"]
