@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pipemagic.session.connection import Connection
     from pipemagic.teaching.exercises import Check, Exercise
+    from pipemagic.teaching.exercises.exercise import Definition
 
 EXERCISE = Positional("EXERCISE", "the name of the exercise", completes="exercise")
 OPTIONAL = Positional("EXERCISE", "the name of the exercise", completes="exercise", optional=True)
@@ -187,6 +188,9 @@ class ExerciseMagics(PluginMagics):
                 outcome = checking.check_state(chosen, self.pipe.session.connection(on))
             else:
                 outcome = self._check_sql(chosen, cell, on, variables)
+        if cell is None:
+            history = self.shell.history_manager
+            outcome = replace(outcome, history=tuple(history.input_hist_raw) if history else ())
         outcome = checking.record(outcome)
         if recorder is not None and (outcome.passed or outcome.messages):
             recorder.add_check(outcome)
@@ -258,6 +262,8 @@ class ExerciseMagics(PluginMagics):
             outcome = checking.check_cell(made, self.pipe.session.read(definition.sql), connection)
         if not outcome.passed:
             raise SessionError(f"the solution of {made.name} fails its own check\n{Feedback(outcome)!r}")
+        if definition.hidden and definition.in_cells:
+            self._check_hidden(definition, outcome)
         made.save(self.folder)
         if not made.task:
             say(f"{made.name} has no task: add `-- task: ...`, which students read.")
@@ -265,6 +271,21 @@ class ExerciseMagics(PluginMagics):
             say(f"%check {made.name} --reset will restore nothing: no table changed, or one with too many rows.")
         show(Feedback(checking.record(outcome)))
         return self._answer(outcome)
+
+    def _check_hidden(self, definition: Definition, outcome: Check) -> None:
+        """Raise SessionError if the solution is wrong on the hidden data, as a hard-coded one is."""
+        from pipemagic.teaching.exercises.release import solution_of
+        from pipemagic.teaching.exercises.rerun import score_of_cells
+
+        cells = [solution_of(definition)]
+        if (
+            score_of_cells(
+                outcome, cells, reference=definition.sql, data=definition.hidden, variable=definition.variable
+            )
+            < 1
+        ):
+            hint = "let it read the tables: variables of earlier cells are made before the hidden statements"
+            raise SessionError(f"the solution of {definition.name} is wrong on the hidden data", hint=hint)
 
     def _run_cell(self, text: str) -> None:
         self.shell.run_cell(text, store_history=False).raise_error()  # type: ignore[no-untyped-call]

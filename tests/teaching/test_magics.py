@@ -179,6 +179,28 @@ def test_a_wrong_committed_answer_is_reset(birds):
     assert "unknown option" in (failed := birds.fails("%%check kinds --reset\nSELECT 1")).out + failed.err
 
 
+COUNTED = """%%exercise counted
+-- task: x
+-- variable: counted
+-- solution: {}
+-- hidden: DELETE FROM birds WHERE name = 'Ada'
+SELECT kind, count(*) AS n FROM birds GROUP BY kind"""
+
+
+def test_a_solution_must_be_right_on_the_hidden_data(birds, tmp_path):
+    before = birds("%sql SELECT * FROM birds").value
+    birds("import pandas as pd; earlier = 1")
+    literal = birds.fails(COUNTED.format("counted = pd.DataFrame({'kind': ['wren', 'owl'], 'n': [1, 2]})"))
+    assert "the solution of counted is wrong on the hidden data" in literal.out
+    assert not (tmp_path / "exercises").exists()
+    birds(COUNTED.format("counted = %sql SELECT kind, count(*) AS n FROM birds GROUP BY kind"))
+    assert list(birds.names["counted"].n) == [2, 1]  # not those of the hidden data
+    assert birds("%sql SELECT * FROM birds").value.equals(before)
+    assert points("counted") == 1
+    query = "%%exercise no\n-- solution: x = 1\n-- hidden: DELETE FROM birds\nSELECT name FROM birds"
+    assert "hidden data need a reference that makes the state" in birds.fails(query).out
+
+
 def test_an_exercise_that_cannot_be_reset_is_noted(birds):
     defined = birds("%%exercise one\n-- task: x\n-- solution: 1 + 1\nSELECT name FROM birds")
     assert "%check one --reset will restore nothing: no table changed, or one with too many rows." in defined.out

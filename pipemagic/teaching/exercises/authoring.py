@@ -63,6 +63,9 @@ def author(
     change the result of the reference, or if a result is too large.
     """
     cell, solved_first = parse_cell(definition.sql), False
+    if definition.hidden and definition.commits and definition.is_query and not definition.state:
+        hint = "write statements that solve it as the reference, and a query of the state as `-- state:`"
+        raise SessionError("hidden data need a reference that makes the state", hint=hint)
     texts = [definition.sql, *definition.state, definition.solution if definition.commits else ""]
     tables, existing = tables_named(connection, texts, content=definition.commits), objects(connection)
     if definition.state:

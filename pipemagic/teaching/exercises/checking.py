@@ -41,7 +41,7 @@ class Check:
     ``heading`` the line above them.
     ``failures`` counts the failed checks of the exercise so far, this one included. ``cell`` and ``connection`` are the
     answer and where it was run. ``attempts`` are those with points so far, the best first, if this is the best.
-    ``notes`` are those of %%sql on the answer.
+    ``notes`` are those of %%sql on the answer, ``history`` the cells up to the check of an answer in other cells.
     """
 
     exercise: Exercise
@@ -53,6 +53,7 @@ class Check:
     cell: Cell | None = None
     connection: Connection | None = None
     attempts: tuple[Check, ...] = ()
+    history: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     heading: str = ""
 
@@ -100,8 +101,8 @@ def record(check: Check) -> Check:
 
 
 def _sent(check: Check) -> tuple[object, ...]:
-    """Return what an attempt sent; the state of the database and frames have none."""
-    return (check.cell.text, check.cell.stmts) if check.cell else ()
+    """Return what an attempt sent, or the cells that have run."""
+    return (check.cell.text, check.cell.stmts) if check.cell else check.history
 
 
 def _worth(check: Check) -> tuple[float, bool]:
@@ -214,7 +215,7 @@ def check_frame(exercise: Exercise, frame: object, connection: Connection | None
 
 
 def hidden_score(check: Check, *, reference: str, data: str) -> float | None:
-    """Return the score of an answer on other data, from 0 to 1; None without an answer in SQL.
+    """Return the score of an answer on other data, from 0 to 1; None without an answer below %%check.
 
     ``data`` are statements that change the data. They, the answer and the reference run in transactions that are rolled
     back.
@@ -227,10 +228,15 @@ def hidden_score(check: Check, *, reference: str, data: str) -> float | None:
         actual, _ = results_of(check.connection, data, check.cell, exercise.probes)
     except (StatementError, TransactionLost):
         return 0
+    score = score_on(exercise, expected, actual)
+    return score * WITHOUT_CONSTRUCT if _broken(exercise, check.cell) else score
+
+
+def score_on(exercise: Exercise, expected: Sequence[DataFrame | str], actual: Sequence[object]) -> float:
+    """Return the score of results on other data, from 0 to 1; a value that is no frame has none."""
     rules = [probe.rules for probe in exercise.probes]
     scores = [_score(*parts) for parts in zip(expected, actual, rules, strict=True)]
-    score = _above(exercise.baseline, sum(scores) / len(scores))
-    return score * WITHOUT_CONSTRUCT if _broken(exercise, check.cell) else score
+    return _above(exercise.baseline, sum(scores) / len(scores))
 
 
 def _problem(exercise: Exercise, cell: Cell, connection: Connection) -> str:
@@ -279,8 +285,10 @@ def same(expected: DataFrame | str, actual: DataFrame | str) -> bool:
     return _score(expected, actual, DEFAULTS) == 1
 
 
-def _score(expected: DataFrame | str, actual: DataFrame | str, rules: Rules) -> float:
-    if isinstance(expected, str) or isinstance(actual, str):
+def _score(expected: DataFrame | str, actual: object, rules: Rules) -> float:
+    from pandas import DataFrame
+
+    if isinstance(expected, str) or not isinstance(actual, DataFrame):
         return 0
     return compare(expected, actual, rules).score
 

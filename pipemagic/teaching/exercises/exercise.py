@@ -155,7 +155,8 @@ def frame_of(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> DataFr
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """What a teacher writes: the keys of the header, and the reference SQL.
 
-    ``hidden`` are statements that change the data, ``solution`` the lines of a cell that solves the exercise.
+    ``hidden`` are statements that change the data, ``solution`` the lines of a cell that solves the exercise. ``after``
+    is no key: the cell before the exercise in the students' notebook, or the first line of its check.
     """
 
     name: str
@@ -173,11 +174,17 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     hidden: str = ""
     solution: str = ""
     variable: str = ""
+    after: str = ""
 
     @property
     def is_query(self) -> bool:
         """True if the reference ends with a query; its result is then compared."""
         return sql.split(self.sql)[-1].is_query
+
+    @property
+    def in_cells(self) -> bool:
+        """True if the answer is not SQL below %%check."""
+        return bool(self.solution or self.variable)
 
     @property
     def commits(self) -> bool:
@@ -195,7 +202,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
-KEYS = Definition.__struct_fields__[2:]
+KEYS = Definition.__struct_fields__[2:-1]
 """The keys of a teacher's cell."""
 
 _JOINERS = {"task": " ", "hidden": ";\n", "solution": "\n"}

@@ -25,6 +25,7 @@ from pipemagic.teaching.exercises.checking import Check, hidden_score, results
 from pipemagic.teaching.exercises.exercise import Definition
 from pipemagic.teaching.exercises.files import copy_files
 from pipemagic.teaching.exercises.release import Source, fingerprint, read, release
+from pipemagic.teaching.exercises.rerun import hidden_score_of_cells
 from pipemagic.text import list_names, shorten
 
 if TYPE_CHECKING:
@@ -79,17 +80,17 @@ class Grade(msgspec.Struct, frozen=True):
 # -- in the kernel of a submission
 
 
-def verified_points(name: str, file: str, *, reference: str = "", data: str = "") -> float:
+def verified_points(name: str, file: str, *, reference: str = "", data: str = "", after: str = "") -> float:
     """Return the points of the best answer to an exercise; raise SessionError if none count.
 
     The answers must have been checked with the teacher's file, which has the fingerprint ``file``. If ``data`` are
     statements that make the hidden data, an answer counts with its lower score: right answers that are wrong there do
-    not count.
+    not count. An answer in other cells runs again, from the cell behind ``after`` on: see `answers_in`.
     """
-    return _verified(name, file, reference, data)[0]
+    return _verified(name, file, reference, data, after)[0]
 
 
-def _verified(name: str, file: str, reference: str, data: str) -> tuple[float, Check, str]:
+def _verified(name: str, file: str, reference: str, data: str, after: str = "") -> tuple[float, Check, str]:
     """Return the points, the answer that has them, and a note on its points on the hidden data."""
     best = results.get(name)
     if best is None:
@@ -102,8 +103,10 @@ def _verified(name: str, file: str, reference: str, data: str) -> tuple[float, C
         if found and found[0] >= check.points:  # no later one can have more
             break
         points, note = check.points, ""
-        if data and check.cell:
-            score = hidden_score(check, reference=reference, data=data) or 0
+        if data:
+            score = hidden_score(check, reference=reference, data=data)
+            if score is None:
+                score = hidden_score_of_cells(check, reference=reference, data=data, after=after)
             if check.passed and score < 1:
                 wrong = "correct on the visible data, wrong on the hidden data"
                 continue
@@ -116,12 +119,12 @@ def _verified(name: str, file: str, reference: str, data: str) -> tuple[float, C
     return found or (0, best, "")
 
 
-def report(path: str, name: str, of: float, file: str, reference: str, data: str) -> None:
+def report(path: str, name: str, of: float, file: str, reference: str, data: str, after: str) -> None:
     """Write the grade of the best answer to an exercise to a file."""
     try:
-        points, check, note = _verified(name, file, reference, data)
+        points, check, note = _verified(name, file, reference, data, after)
         reasons = (*check.messages, *filter(None, [note]))
-        hidden = True if data and check.cell and check.points else None
+        hidden = True if data and check.points else None
         hints = () if check.passed else results[name].hints
         grade = Grade("", name, points, of, hidden, reasons, _table(check), check.notes, hints)
     except PipemagicError as error:  # of the answer or of the reference
@@ -282,7 +285,7 @@ class Assignment:
         from nbformat.v4 import new_code_cell
 
         call = _REPORT.format((
-            str(path), made.name, made.points, self.fingerprints[made.name], made.sql, made.hidden
+            str(path), made.name, made.points, self.fingerprints[made.name], made.sql, made.hidden, made.after
         ))  # fmt: skip
         client.execute_cell(new_code_cell(call), number, store_history=False)  # type: ignore[no-untyped-call]
         try:

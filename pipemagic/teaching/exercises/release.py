@@ -53,7 +53,7 @@ class Source:
 
         Without ``files`` it needs those that its cells name.
         """
-        definitions = [exercise[0] for cell in notebook["cells"] if (exercise := _exercise(cell))]
+        definitions = [exercise[0] for _, exercise in _exercises(notebook) if exercise]
         names = [definition.name for definition in definitions]
         if repeated := [name for name in names if names.count(name) > 1]:
             raise SessionError(
@@ -115,8 +115,7 @@ def release(
     listed = "".join(f"\n  - {path}" for path in beside)
     cells = [_cell("raw", "otter", _OTTER + listed)] if grader == "otter" else []
     form = grader or ("solved" if solved else "plain")
-    for number, cell in enumerate(notebook["cells"], 1):
-        exercise = _exercise(cell)
+    for number, (cell, exercise) in enumerate(_exercises(notebook), 1):
         cells += _answer(*exercise, fingerprints, form) if exercise else _kept(cell, f"cell-{number}")
     metadata = {"kernelspec": notebook["metadata"].get("kernelspec", _KERNEL)}
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
@@ -144,19 +143,25 @@ def _answer(definition: Definition, options: str, fingerprints: Mapping[str, str
 def _fields(definition: Definition, options: str, file: str) -> dict[str, str]:
     """Return what templates contain. ``options`` are those of the exercise's first line, such as --on."""
     first = f"%%check {definition.name} {options}".rstrip()
-    solved = definition.solution or f"%%sql -o {definition.variable} {options}".rstrip() + f"\n{definition.sql}"
+    solved = solution_of(definition, options)
     hidden = f", reference={definition.sql!r}, data={definition.hidden!r}" if definition.hidden else ""
+    hidden += f", after={definition.after!r}" if hidden and definition.in_cells else ""
     title = f"### Exercise: {definition.name} ({definition.points:g} {'point' if definition.points == 1 else 'points'})"
     fields = {
         "name": definition.name, "points": f"{definition.points:g}", "task": f"{title}\n\n{definition.task}".rstrip(),
         "verified": f'verified_points("{definition.name}", "{file}"{hidden})',
     }  # fmt: skip
-    if not (definition.solution or definition.variable):
+    if not definition.in_cells:
         unsolved = f"{first}\n-- Write your SQL here."
         return fields | {"unsolved": unsolved, "solved": f"{first}\n{definition.sql}", "inserted": definition.sql}
     check = " ".join(filter(None, ["%check", definition.name, definition.variable, options]))
     inserted = f"get_ipython().run_cell({solved!r})"  # %% must be in the first line of a cell
     return fields | {"unsolved": "# Write your cell here.", "solved": solved, "inserted": inserted, "check": check}
+
+
+def solution_of(definition: Definition, options: str = "") -> str:
+    """Return the cell that solves an exercise with an answer in other cells."""
+    return definition.solution or f"%%sql -o {definition.variable} {options}".rstrip() + f"\n{definition.sql}"
 
 
 def _kept(cell: Mapping[str, Any], key: str) -> Iterator[Cell]:
@@ -183,6 +188,21 @@ def _is_for_teacher(cell: Mapping[str, Any]) -> bool:
 def _cell(kind: str, key: str, source: str, **metadata: Any) -> Cell:
     cell = {"cell_type": kind, "id": key, "metadata": metadata, "source": source}
     return {**cell, "outputs": [], "execution_count": None} if kind == "code" else cell
+
+
+def _exercises(notebook: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], tuple[Definition, str] | None]]:
+    """Yield each cell with its exercise, which knows the cell before it."""
+    after = ""
+    for cell in notebook["cells"]:
+        exercise = _exercise(cell)
+        if exercise is not None:
+            definition = msgspec.structs.replace(exercise[0], after=after)
+            yield cell, (definition, exercise[1])
+            after = f"{'%' if definition.in_cells else '%%'}check {definition.name}"
+        else:
+            yield cell, None
+            text = _FOLDER.sub("", _text(cell)).strip()
+            after = text if cell["cell_type"] == "code" and text and not _is_for_teacher(cell) else after
 
 
 def _exercise(cell: Mapping[str, Any]) -> tuple[Definition, str] | None:
