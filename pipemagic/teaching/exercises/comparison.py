@@ -119,6 +119,12 @@ def _match_columns(expected: _Table, actual: _Table, rules: Rules) -> tuple[dict
         column = Column("", columns[at], others[other], rules.tolerance)
         return Rows([column], len(columns[at]), len(others[other])).are_same
 
+    def have_similar_values(at: int, other: int) -> bool:
+        """Return True if at least half of the values occur among the expected ones: the column is probably renamed."""
+        codes = Column("", columns[at], others[other], rules.tolerance).codes
+        expected, actual = codes[: len(columns[at])], codes[len(columns[at]) :]
+        return 2 * int(np.isin(actual, expected).sum()) >= len(actual)
+
     named = add(lambda at, other: rules.check_names and names[at].lower() == titles[other].lower())
     alike = add(have_same_values) if rules.check_names or not rules.columns_in_order else named
     if not rules.check_names or len(names) - len(matches) == len(titles) - len(matches) == 1:
@@ -132,7 +138,10 @@ def _match_columns(expected: _Table, actual: _Table, rules: Rules) -> tuple[dict
         for at in sorted(matches.keys() - named):
             name, other = shown(names[at]), shown(titles[matches[at]])
             why = f"has the values of {name}" if at in alike else f"is in the position of {name}"
-            messages.append(f"column {other} {why}: rename it with AS {name}")
+            is_renamed = at in alike or have_similar_values(at, matches[at])
+            messages.append(
+                f"column {other} {why}: rename it with AS {name}" if is_renamed else f"column {other} instead of {name}"
+            )
         messages += lines_on_columns("is missing", [name for at, name in enumerate(names) if at not in matches])
         extra = set(range(len(titles))).difference(matches.values())
         messages += lines_on_columns("is unexpected", [titles[at] for at in sorted(extra)])

@@ -35,7 +35,9 @@ _PROPERTIES = {
 """The properties of a column by the names that they have in results of ``pragma_table_info``."""
 
 
-_ON_COLUMNS = re.compile(r"column .* (?:is missing|is unexpected|rename it with AS .*)|and [\d,]+ more", re.DOTALL)
+_ON_COLUMNS = re.compile(
+    r"column .* (?:is missing|is unexpected|rename it with AS .*|instead of .*)|and [\d,]+ more", re.DOTALL
+)
 """Advice on the columns of a result, which would be wrong on those of a table."""
 
 # -- labels

@@ -192,6 +192,8 @@ def test_names_ignore_case_and_any_order_of_columns():
         (frame(carrier=["AA", "DL", "UA"], cnt=[3, 5, 9]),
          ["column cnt is in the position of late: rename it with AS late", "1 of 3 rows differs",
           "column late: expected number 8, got number 9"], 0.63),
+        (frame(carrier=["AA", "DL", "UA"], year=[2013] * 3),
+         ["column year instead of late", "3 of 3 rows differ"], 0.1),
         (frame(), ["column carrier is missing", "column late is missing"], 0.0),
     ],
 )  # fmt: skip
