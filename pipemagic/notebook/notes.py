@@ -27,7 +27,7 @@ _MAX_STATEMENTS = 50  # of a cell are examined
 _MAX_CHARACTERS = 20_000
 _MAX_NAMES = 3  # of columns, in a note
 FOUND_IN = re.compile(
-    r"""["'({/%<>=+:@$|&-]|null|between|join|\bgo\b|\*(?!\s*(?:from\b|[,;]|\Z))|[^\x00-\x7f]|\d,0\d\d"""
+    r"""["'({/%<>=+:@$|&-]|null|between|join|group|\bgo\b|\*(?!\s*(?:from\b|[,;]|\Z))|[^\x00-\x7f]|\d,0\d\d"""
     r"""|(?<=\w)(?<!select)(?<!distinct)(?<! as)\s+(?!from\b|as\b)[a-z_]\w*\s*(?:,|\bfrom\b)""",
     re.IGNORECASE,
 )

@@ -197,6 +197,7 @@ def test_no_note_on_null_without_a_comparison(notes, text):
         ("SELECT *, count(*) FROM flight", "*"),
         ("SELECT f.carrier, max(distance), min(distance) FROM flight AS f", "carrier"),
         ("SELECT carrier FROM flight GROUP BY origin HAVING count(*) > 0", "carrier"),
+        ("SELECT dest FROM flight GROUP BY origin", "dest"),
         ("SELECT 1 WHERE 0 UNION ALL SELECT dep_delay + count(*) FROM flight", "dep_delay"),
         ("SELECT * FROM (SELECT origin, count(*) AS n FROM flight)", "origin"),
         ("SELECT day, count(*) FROM flight GROUP BY origin COLLATE NOCASE", "day"),

@@ -1,4 +1,4 @@
-"""Columns with other values than in other databases: bare columns next to an aggregate, types that number rows."""
+"""Columns with other values than in other databases: bare columns in a query with groups, types that number rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipemagic.explore.query import Query
 from pipemagic.explore.sqlite_reference import KEYWORDS, quote_if_needed
 from pipemagic.explore.token_tree import Group, nest
 
-# -- a bare column next to an aggregate, which no GROUP BY determines
+# -- a bare column of a query with groups or an aggregate, which no GROUP BY determines
 
 
 def bare_columns(context: Context) -> Iterator[str]:
@@ -29,18 +29,18 @@ def bare_columns(context: Context) -> Iterator[str]:
 
 
 def _bare_columns(query: Query) -> Iterator[str]:
-    """Yield each column next to an aggregate that no GROUP BY determines: its value is that of any row."""
+    """Yield each column of a query with groups that no GROUP BY determines: its value is that of any row."""
     if not query.select_list or len(query.sources) != 1 or not is_known(query.sources[0]):
         return  # one of several sources may have one row
     parts = [*(expression for expression, _ in query.select_list), query.clause("HAVING")]
     calls = [(group, at) for part in parts for group, at in places(part) if is_call(group, at)]
     kinds = [kind_of_call(group, at) for group, at in calls if group.word(end_of_call(group, at) - 2) != "OVER"]
     names = [group.name(at).lower() for group, at in calls if kind_of_call(group, at) == "aggregate"]
-    if "aggregate" not in kinds or None in kinds:  # an unknown function may be like min and max
-        return
     if sum(name in ("min", "max") for name in names) == 1:  # the columns are those of its row
         return
     grouping, table = grouping_terms(query), query.sources[0].table
+    if None in kinds or not (grouping or "aggregate" in kinds):  # an unknown function may be like min and max
+        return
     if grouping and (table is None or table.parsed or table.kind != "table"):
         return  # a view or a subquery may have one row for each group
     compared, (alone, named) = _compared(query.clause("WHERE")), _grouped_columns(query, grouping)

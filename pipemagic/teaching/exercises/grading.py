@@ -42,6 +42,8 @@ NOTHING = "nothing handed in"
 _NOT_REPORTED = "the check did not report its points"
 
 _CHECK = re.compile(r"^[ \t]*%%?check[ \t]+([\w-]+)", re.MULTILINE)
+_CARD = re.compile(r"^([ \t]*%pipedb[ \t]+connect\b)(.*\s--code[ \t=].*)$", re.MULTILINE)
+"""The line of a card of a class: its code has been used in the lesson."""
 _REPORT = "from pipemagic.teaching.exercises.grading import report\nreport(*{!r})"
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _LONGEST_REASON = 200  # characters of the error of a cell
@@ -185,11 +187,15 @@ class Assignment:
         for mark in self._graded(lambda: solved, None, self.source.name):
             if mark.points < mark.of:
                 left = f"; no cell names {list_names(list(self.exercises.left))}" if self.exercises.left else ""
+                hint = (
+                    f"files that a cell names, or that you name with --file, are beside each notebook that runs{left}"
+                )
+                if "no database is connected" in mark.message:
+                    hint = f"the cell that connects is not released: set {DATABASE_URL} to a database for grading"
                 raise SessionError(
                     f"with its solutions, {self.source.name} has {mark.points:g} of {mark.of:g} points in "
                     f"{mark.exercise}: {mark.message}",
-                    hint="files that a cell names, or that you name with --file, are beside each notebook that runs"
-                    + left,
+                    hint=hint,
                 )
 
     def grade(self, submission: Path, name: str = "") -> list[Grade]:
@@ -268,6 +274,7 @@ class Assignment:
                 for number, cell in enumerate(notebook.cells):
                     if self.stopped:
                         return
+                    cell.source = _CARD.sub(_without_code, "".join(cell.source))
                     client.execute_cell(cell, number)
                     names = _CHECK.findall(_source(cell)) if cell.cell_type == "code" else []
                     run.add(cell, errors.get(number, "") or _usage_error(cell), is_check=bool(names))
@@ -338,6 +345,12 @@ class _Cells:
             reasons = []
         failures = dict.fromkeys(filter(None, [self._first, self._recent, self._own]))
         return msgspec.structs.replace(mark, reasons=(*failures, *reasons))
+
+
+def _without_code(line: re.Match[str]) -> str:
+    """Return the line of a card without address and code, so that it connects to the database of the run."""
+    options = re.sub(r"\s--code(?:=|\s+)\S+", "", line[2])
+    return line[1] + re.sub(r"^\s+(?!-)\S+", "", options)
 
 
 def _source(cell: Mapping[str, Any]) -> str:
