@@ -20,9 +20,9 @@ from pipemagic.service.files import lacks_space_to_open
 log = logging.getLogger(__name__)
 
 SCHEMA = Path(__file__).with_name("schema.sql")
-UPGRADE = Path(__file__).with_name("upgrade.sql")
-"""Converts the schema of release 0.1.0 to this one. A test compares the result with `SCHEMA`."""
-VERSION, OLDEST = 6, 5
+UPGRADES = {version: Path(__file__).with_name(f"upgrade_{version}.sql") for version in (5, 6)}
+"""Each converts the schema of a version to that of the next one. A test compares the result with `SCHEMA`."""
+VERSION, OLDEST = 7, 5
 """The schema versions of this release and of release 0.1.0."""
 
 RunSql = Callable[[str, Sequence[Any]], list[Any]]
@@ -128,8 +128,10 @@ def _open(path: Path) -> apsw.Connection:
             if result != "ok":
                 raise apsw.CorruptError(result)
             if version < VERSION:
+                scripts = [UPGRADES[step] for step in range(version, VERSION)] if version else [SCHEMA]
                 with connection:
-                    connection.execute((UPGRADE if version else SCHEMA).read_text("utf-8"))
+                    for script in scripts:
+                        connection.execute(script.read_text("utf-8"))
                     connection.pragma("user_version", VERSION)
         except _DAMAGED as error:
             raise _refused(

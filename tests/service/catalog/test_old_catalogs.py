@@ -94,6 +94,21 @@ def test_an_old_catalog_has_the_tables_of_a_new_one(catalog, tmp_path):
     assert tables(tmp_path / "catalog.sqlite") == tables(tmp_path / "new.sqlite")
 
 
+@pytest.mark.parametrize("has_codes", [False, True])
+def test_a_catalog_of_an_unreleased_version_gets_codes(tmp_path, has_codes):
+    path = tmp_path / "catalog.sqlite"
+    Catalog(path).close()
+    with closing(apsw.Connection(str(path))) as connection:
+        if not has_codes:
+            connection.execute("DROP TABLE codes")
+        connection.pragma("user_version", 6)
+    with closing(Catalog(path)) as catalog:
+        catalog.create_group("local", "edge", "ams")
+        catalog.create_database("local", "flights", "edge")
+        catalog.rotate_database("local", "flights")
+        assert catalog.store.rows("SELECT count(*) FROM codes") == [(0,)]
+
+
 @pytest.mark.parametrize("version", [1, 4])
 def test_a_catalog_from_before_0_1_0_is_refused_unchanged(tmp_path, version):
     path = tmp_path / "catalog.sqlite"
@@ -113,9 +128,9 @@ def test_a_failed_upgrade_changes_nothing_and_a_later_one_completes(old, tmp_pat
     from pipemagic.service.catalog import store
 
     broken = tmp_path / "upgrade.sql"
-    broken.write_text(store.UPGRADE.read_text("utf-8") + "INSERT INTO nowhere VALUES (1);", "utf-8")
+    broken.write_text(store.UPGRADES[6].read_text("utf-8") + "INSERT INTO nowhere VALUES (1);", "utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr(store, "UPGRADE", broken)
+        patch.setitem(store.UPGRADES, 6, broken)
         with pytest.raises(apsw.SQLError, match="nowhere"):
             Catalog(old)
     with closing(apsw.Connection(str(old))) as connection:

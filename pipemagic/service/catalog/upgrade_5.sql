@@ -1,4 +1,4 @@
--- Converts the catalog of release 0.1.0 (schema version 5) to that of schema.sql.
+-- Converts the catalog of release 0.1.0 (schema version 5) to version 6.
 
 ALTER TABLE platform_tokens ADD COLUMN organization TEXT REFERENCES organizations ON DELETE CASCADE;
 ALTER TABLE platform_tokens ADD COLUMN group_id TEXT REFERENCES "groups" ON DELETE CASCADE;
@@ -34,13 +34,3 @@ CREATE TABLE queries (
   rows_written INTEGER NOT NULL,
   PRIMARY KEY (database, hour, query)
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE codes (
-  hash BLOB PRIMARY KEY,  -- HMAC of the code with a key of the service; the code itself is not stored
-  database TEXT NOT NULL REFERENCES databases ON DELETE CASCADE,
-  subject TEXT NOT NULL,  -- of the token: the username of the account that created the code
-  read_only INTEGER NOT NULL,
-  expires REAL NOT NULL,  -- also of the token
-  redeemer BLOB  -- SHA-256 of the key of the client that has exchanged it; NULL: none has
-) STRICT, WITHOUT ROWID;
-CREATE INDEX codes_by_database ON codes (database);
