@@ -68,8 +68,8 @@ class KeptTokens:
         Raise AuthError, with the code of the error, for a code that is wrong, has expired, or was used elsewhere.
         """
         with self._locked():
-            self._clean_up()
             path = self._folder / f"{sha256(f'{endpoint.address} {normalize(code)}'.encode()).hexdigest()[:32]}.json"
+            self._clean_up(path)
             entry = _read(path)
             if entry is None:
                 entry = _Entry(secrets.token_urlsafe(32))
@@ -101,12 +101,12 @@ class KeptTokens:
                 raise
         return _Entry(key, str(access.token), access.database, access.url, access.expires)
 
-    def _clean_up(self) -> None:
+    def _clean_up(self, needed: Path) -> None:
         """Delete files that are of no use: a day after the token has expired, since clocks of computers differ."""
         now = time.time()
-        for path in self._folder.glob("*.json"):
+        for path in set(self._folder.glob("*.json")) - {needed}:
             entry = _read(path)
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # it may belong to the administrator
                 if entry is None or (entry.expires or path.stat().st_mtime + UNANSWERED) < now - DAY:
                     path.unlink()
 
@@ -124,10 +124,10 @@ class KeptTokens:
 
 
 def _read(path: Path) -> _Entry | None:
-    """Return the content of a file; None if there is no such file, or another version of pipemagic has written it."""
+    """Return the content of a file; None if it cannot be read, or another version of pipemagic has written it."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Entry)
-    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 

@@ -127,12 +127,20 @@ def test_files_of_expired_tokens_are_deleted(served, session, new_code, tmp_path
     assert left != file
 
 
-def test_a_clock_that_is_fast_does_not_lock_out(served, session, new_code, tmp_path):
+@pytest.mark.parametrize("seconds", [3600, 40 * 86400])
+def test_a_clock_that_is_fast_does_not_lock_out(served, session, new_code, tmp_path, seconds):
     code = new_code()
     session().connect(served.url, code=code)
     [file] = kept(tmp_path)
-    file.write_text(json.dumps({**json.loads(file.read_text()), "expires": time.time() - 3600}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "expires": time.time() - seconds}))
     session().connect(served.url, code=code)
+
+
+def test_a_file_that_cannot_be_read_does_not_matter(served, session, new_code, tmp_path):
+    (tmp_path / "ada" / "codes" / "0.json").mkdir(parents=True)  # as it is for one of the administrator
+    ada = session()
+    ada.connect(served.url, code=new_code())
+    assert value(ada) == [1]
 
 
 def test_an_expired_code(served, session, new_code):
