@@ -333,9 +333,10 @@ def handouts_csv(lesson: Class) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(_HANDOUT_COLUMNS)
+    students = lesson.labels()
     for seat in lesson.seats:
         writer.writerow([
-            seat.student, seat.email, seat.database, _address_of(lesson, seat), seat.token,
+            students[seat.key], seat.email, seat.database, _address_of(lesson, seat), seat.token,
             time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(seat.expires)), lesson.link, seat.one_time_code,
             _line_of(lesson, seat),
         ])  # fmt: skip

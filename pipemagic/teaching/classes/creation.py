@@ -167,7 +167,7 @@ def reset(
 def renew_codes(
     api: Management, class_: Class, seats: Sequence[Seat], notify: Notify = lambda _: None
 ) -> None:  # fmt: skip
-    """Replace the codes of students; tokens stay. Raise SessionError if that is not possible."""
+    """Replace the codes of students; earlier tokens stay valid. Raise SessionError if that is not possible."""
     work, again = _Work(api, class_, notify), "run `pipemagic class create` again"
     refresh(class_, work.with_retries(lambda: existing(api)))
     if class_.expires <= time.time():
@@ -179,6 +179,7 @@ def renew_codes(
         seat.one_time_code = work.code(seat)
         if not seat.one_time_code:
             raise UnsupportedError("this service has no codes", hint="give the student the token of the hand-outs")
+        seat.token = str(work.token(seat))  # the earlier one may have been invalidated
 
     work.run(seats, lambda _: None, renew, lambda *_: None, "class code")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import sys
 import time
@@ -128,6 +130,23 @@ def test_a_new_code_ends_the_earlier_one_and_not_its_token(embedded):
     assert model.load(class_.name).seats[0].one_time_code == ada.one_time_code
     with connect(embedded.api.url, str(token)) as database:
         assert database.execute("SELECT 1").rows == [(1,)]
+
+
+def test_a_new_code_after_the_tokens_were_invalidated(embedded):
+    class_ = new_class(embedded, "Ada")
+    [ada] = class_.seats
+    embedded.api.invalidate_tokens(ada.database)
+    assert opened(embedded, ada) == "CODE_WRONG"
+    creation.renew_codes(embedded.api, class_, [ada])
+    assert opened(embedded, ada) == ada.database
+    with connect(ada.url, ada.token) as database:  # of the hand-outs; the status reads with it, too
+        assert database.execute("SELECT 1").rows == [(1,)]
+
+
+def test_the_table_of_a_mail_merge_tells_students_of_one_name_apart(embedded):
+    class_ = class_on(embedded.api, "", students=[Student(key, "Ada") for key in "12"])
+    rows = list(csv.DictReader(io.StringIO(commands.handouts_csv(class_))))
+    assert [row["student"] for row in rows] == ["Ada (1)", "Ada (2)"]
 
 
 def test_no_new_code_after_the_lesson_or_without_a_database(embedded):
