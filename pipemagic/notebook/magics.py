@@ -274,11 +274,13 @@ class PipeMagics(Magics):
         grid = self._grid(cell, options, result, variables) if options.grid and result.last is not None else None
         seconds = perf_counter() - started
         notes = settings.notes and not results.quiet
-        self._notes += self._notes_on(cell, options.on, result.outcomes, variables) if notes else []
+        if notes and FOUND_IN.search(cell.text):
+            self._notes += self._notes_on(cell, options.on, result.outcomes, variables)
         for line in () if results.quiet else reserved:
             say(line)
         value = results.deliver(result, seconds, grid)
-        self._notes += self._notes_on_names(result, results, options.on) if notes else []
+        if notes and result.repeated:
+            self._notes += self._notes_on_names(result, results, options.on)
         return value
 
     def read(self, text: str, variables: Mapping[str, Any]) -> Cell:
@@ -354,8 +356,6 @@ class PipeMagics(Magics):
         self, cell: Cell, on: str | None, outcomes: Sequence[Outcome], variables: Mapping[str, object]
     ) -> list[str]:
         """Return the notes on the SQL of a cell."""
-        if not FOUND_IN.search(cell.text):
-            return []
         try:
             return list(notes_on(cell, self.session.connection(on).schema, variables, outcomes))
         except Exception:  # noqa: BLE001 - the statements have run: their result matters more
@@ -365,7 +365,7 @@ class PipeMagics(Magics):
     def _notes_on_names(self, result: CellResult, results: Results, on: str | None) -> list[str]:
         """Return the notes on results with several columns of one name."""
         try:
-            return list(notes_on_names(result, results, self.session.connection(on).schema)) if result.repeated else []
+            return list(notes_on_names(result, results, self.session.connection(on).schema))
         except Exception:  # noqa: BLE001 - as in _notes_on
             _log.exception("notes on a result failed")
             return []
