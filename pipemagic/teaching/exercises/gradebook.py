@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from html import escape
@@ -19,7 +20,7 @@ from string import Template
 from typing import Literal
 
 from pipemagic.errors import SessionError
-from pipemagic.teaching.classes.roster import Roster, Student, labels, slug
+from pipemagic.teaching.classes.roster import Roster, Student, labels
 from pipemagic.teaching.exercises.grading import NOTHING, Grade, Table
 from pipemagic.text import escape_controls, shorten
 
@@ -28,6 +29,8 @@ Format = Literal["moodle", "canvas"]
 _PAGE = Path(__file__).with_name("feedback.html")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of cells that spreadsheets run as a formula."""
+_NOT_IN_FILES = re.compile(r"[\x00-/:-@[-`{-\x7f\s]+")
+"""All ASCII characters but letters and digits; names in other scripts stay as they are."""
 _MOST_REASONS, _MOST_ROWS, _LONGEST = 20, 20, 2000  # what is shown of a submission, which may report anything
 
 
@@ -144,7 +147,7 @@ def write_feedback(grades: Sequence[Grade], folder: Path, title: str) -> list[Pa
     folder.mkdir(parents=True, exist_ok=True)
     paths: dict[Path, str] = {}
     for name, marks in by_submission(grades).items():
-        stem, number = slug(name) or "student", 1
+        stem, number = _NOT_IN_FILES.sub("-", name.casefold()).strip("-")[:80] or "student", 1
         path = folder / f"{stem}.html"
         while path in paths:
             number += 1

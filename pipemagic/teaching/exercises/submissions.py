@@ -63,7 +63,7 @@ def match(notebooks: Mapping[str, Path], roster: Roster) -> Matches:
     found = Matches({named[student.key]: [] for student in roster.students})
     common = Path(os.path.commonpath([path.parent for path in notebooks.values()]))
     for name, path in notebooks.items():
-        ranks: dict[str, int] = {}
+        ranks: dict[str, float] = {}
         for parts in (path.relative_to(common).with_suffix("").parts, common.parts[-2:]):  # common to one submission
             ranks = ranks or {
                 person.student.key: rank for person in people if (rank := max(map(person.fits, parts), default=0))
@@ -98,13 +98,15 @@ class _Person:
             names.add(_words(student.name))
         return cls(student, frozenset(filter(None, map(_words, ids))), frozenset(filter(None, names)))
 
-    def fits(self, part: str) -> int:
-        """Return how well a folder or a file fits: 3 by an id, 2 by the name, 1 by a part of it, 0 not at all."""
-        platform = _PLATFORM.fullmatch(part)
-        if platform:
-            if _words(platform["id"]) in self.ids:
-                return 3
-            part = platform["name"]
+    def fits(self, part: str) -> float:
+        """Return how well a folder or a file fits: 3 by an id, 2 by the name, 1 by a part of it, 0 not at all.
+
+        The number that a platform writes may be that of something else, such as Moodle's participant, and equal to the
+        id of another student. So it only adds 0.5 to the name beside it.
+        """
+        if platform := _PLATFORM.fullmatch(part):
+            by_number = _words(platform["id"]) in self.ids
+            return self.fits(platform["name"]) + by_number / 2
         words = _words(part)
         if words in self.ids:
             return 3

@@ -17,7 +17,8 @@ from course_notebooks import insert_before, run, write_answers
 
 from pipemagic import cli
 from pipemagic.errors import SessionError
-from pipemagic.teaching.exercises.grading import grade
+from pipemagic.teaching.exercises.gradebook import write_feedback
+from pipemagic.teaching.exercises.grading import Grade, grade
 from pipemagic.teaching.exercises.release import release_file
 
 READ = """\
@@ -180,14 +181,22 @@ def test_a_roster_canvas_and_feedback(course, classroom, capsys):
     ]  # fmt: skip
     pages = {path.name: path.read_text("utf-8") for path in Path("pages").iterdir()}
     assert sorted(pages) == [
-        "hopper-grace.html", "lovelace-ada.html", "muller-anna-13.html", "muller-anna-14.html",
+        "hopper-grace.html", "lovelace-ada.html", "müller-anna-13.html", "müller-anna-14.html",
         "unknown-99-903-birds.html",
     ]  # fmt: skip
     assert "Nothing handed in." in pages["hopper-grace.html"]
-    page = pages["muller-anna-14.html"]
+    page = pages["müller-anna-14.html"]
     assert "0.4 of 5 points, 8%" in page
     assert "A&lt;b&gt;" in page
     assert "A<b>" not in page
+
+
+def test_pages_of_feedback_have_the_names_of_students_of_all_languages(tmp_path):
+    names = ["李明", "Łukasz Żak", "محمد علی", "Анна (../а@б.рф)", "..."]
+    grades = [Grade(name, "heavy", 1, 1) for name in names]
+    assert [path.name for path in write_feedback(grades, tmp_path, "birds")] == [
+        "李明.html", "łukasz-żak.html", "محمد-علی.html", "анна-а-б-рф.html", "student.html",
+    ]  # fmt: skip
 
 
 def test_an_interrupt_ends_all_runs(course, submit, tmp_path):

@@ -37,6 +37,8 @@ def roster(tmp_path):
         ("lovelaceada_77_900_birds.ipynb", "Ada Lovelace"),
         ("mullerjorg_LATE_78_900_birds-2.ipynb", "Jörg Müller"),
         ("bergannalena_1002_900_birds.ipynb", "Anna Berg (anna2@example.edu)"),
+        ("Jörg Müller_88_assignsubmission_file_/birds.ipynb", "Jörg Müller"),  # 88 is Wei's id
+        ("Participant_88_assignsubmission_file_/birds.ipynb", "Wei 王伟"),
         ("submitted/4711/homework/birds.ipynb", "Ada Lovelace"),
         ("s-815/birds.ipynb", "Jörg Müller"),
         ("anna1/birds.ipynb", "Anna Berg (anna1@example.edu)"),
