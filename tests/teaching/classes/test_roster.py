@@ -36,6 +36,8 @@ LAYOUTS = {
     "other columns": "id;name;points\n1;Ada Lovelace;3\n2;Alan Turing;4\n",
     "Moodle": '"First name",Surname,"Email address"\nAda,Lovelace,ada@x.org\nAlan,Turing,alan@x.org\n',
     "German": "Nachname\tVorname\nLovelace\tAda\nTuring\tAlan\n",
+    "French Moodle": "Prénom,Nom de famille,Adresse de courriel\nAda,Lovelace,ada@x.org\nAlan,Turing,alan@x.org\n",
+    "Spanish Moodle": "Nombre,Apellido(s),Dirección de correo\nAda,Lovelace,ada@x.org\nAlan,Turing,alan@x.org\n",
     "no header": "Ada Lovelace,ada@x.org,17\nAlan Turing,alan@x.org,18\n",
     "quoted, blank lines, CRLF": '\r\n"Ada  Lovelace"\r\n\r\n   \r\nAlan Turing\r\n',
     "a mark": "\ufeffname,email\nAda Lovelace,\nAlan Turing,\n",
