@@ -21,50 +21,18 @@ _COLUMNS = {
     "name": {"name", "student", "students", "student name", "full name", "display name", "participant", "teilnehmer"},
     "first": {"first name", "firstname", "given name", "vorname", "prénom", "nombre", "nome", "voornaam"},
     "last": {
-        "last name",
-        "lastname",
-        "surname",
-        "family name",
-        "nachname",
-        "nom",
-        "nom de famille",
-        "apellidos",
-        "apellido(s)",
-        "cognome",
-        "sobrenome",
-        "achternaam",
-    },  # fmt: skip
+        "last name", "lastname", "surname", "family name", "nachname", "nom", "nom de famille", "apellidos",
+        "apellido(s)", "cognome", "sobrenome", "achternaam",
+    },
     "email": {
-        "email",
-        "e-mail",
-        "email address",
-        "e-mail address",
-        "e-mail-adresse",
-        "mail",
-        "e-mailadresse",
-        "e-mailadres",
-        "adresse de courriel",
-        "dirección de correo",
-        "dirección email",
-        "indirizzo email",
-        "endereço de email",
-    },  # fmt: skip
+        "email", "e-mail", "email address", "e-mail address", "e-mail-adresse", "mail", "e-mailadresse", "e-mailadres",
+        "adresse de courriel", "dirección de correo", "dirección email", "indirizzo email", "endereço de email",
+    },
     "id": {
-        "id",
-        "student id",
-        "id number",
-        "sis user id",
-        "sis login id",
-        "username",
-        "matrikelnummer",
-        "net id",
-        "id-nummer",
-        "numéro d'identification",
-        "número de id",
-        "codice identificativo",
-        "número de identificação",
-    },  # fmt: skip
-}
+        "id", "student id", "id number", "sis user id", "sis login id", "username", "matrikelnummer", "net id",
+        "id-nummer", "numéro d'identification", "número de id", "codice identificativo", "número de identificação",
+    },
+}  # fmt: skip
 """Headers of columns, in lower case, as in exports of learning platforms in several languages."""
 
 _NO_STUDENTS = {"points possible", "student, test", "test student"}
