@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, islice
 
 from pipemagic.explore.conditions import literal, with_literals
 from pipemagic.explore.lint.dates import readings
-from pipemagic.explore.lint.expressions import is_call, number_value, places, without_parentheses, written
+from pipemagic.explore.lint.expressions import is_call, kind_of_call, number_value, places, without_parentheses, written
 from pipemagic.explore.query import Derived, Query, TableReference, queries_of
 from pipemagic.explore.schema import Relation
-from pipemagic.explore.sqlite_reference import quote_if_needed
+from pipemagic.explore.sqlite_reference import KEYWORDS, UNRESERVED, quote_if_needed
 from pipemagic.explore.token_tree import QUERY, Group, nest
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import Token, parse
@@ -39,6 +40,7 @@ _EQUAL = ("=", "==", "IS")
 _ORDERED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _UNEQUAL = ("<>", "!=")
 _OPERATORS = {*_EQUAL, *_ORDERED, *_UNEQUAL, "LIKE", "GLOB", "IN", "BETWEEN"}
+_WORDS = {*(KEYWORDS - UNRESERVED), "NULL", "TRUE", "FALSE"}  # are no columns
 _BLANKS = "char(9, 10, 13, 32, 160)"
 _JOINS = ("INNER", "CROSS", "NATURAL", ",")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "RETURNING")
@@ -103,6 +105,19 @@ class _Statement:
         ends = (at for at in range(start + 1, len(part.items)) if part.clause(at) or part.word(at) in _JOINS)
         return next(ends, len(part.items))
 
+    @cached_property
+    def rows(self) -> str:
+        """The source of the rows that WHERE is about, with the aliases of the SELECT list that WHERE names."""
+        where = self.query.clause("WHERE")
+        names = {group.name(at).lower() for group, at in places(where) if group.is_name(at)}
+        names.difference_update(name.lower() for table in self.query.sources for name in table.names)
+        aliases = [
+            f"{written(item)} AS {quote_if_needed(alias)}"
+            for item, alias in self.query.select_list
+            if alias.lower() in names
+        ]
+        return f"(SELECT *, {', '.join(aliases)} FROM {self.source})" if aliases else self.source
+
     @property
     def where(self) -> list[Group]:
         """The conditions after WHERE that all must be true."""
@@ -129,24 +144,23 @@ class _Statement:
         terms = self.where
         for term in terms:
             scope = self.scope(term)
-            if self.exists(scope.source, term, scope.columns) is False:
+            if self.exists(scope.source, term) is False:
                 return scope.describe(term)
-        if len(terms) > 1 and (why := self._of_two(source, terms[:_TERMS])):
+        if len(terms) > 1 and (why := self._of_two(terms[:_TERMS])):
             return why
-        if len(terms) == 1 and self.exists(source, terms[0], self._aliases(terms[0])) is False:
+        if len(terms) == 1 and self.exists(source, terms[0]) is False:
             return f"no row of the join {_verb(terms[0])} {_shown(terms[0])}"
         return self._of_groups(source)
 
     def _of_source(self) -> str:
         """Return why the tables have no row together."""
-        sources = self.query.all_sources
-        for table in sources:
+        sources, words = self.query.all_sources, self.query.part.words()
+        for table in sources[: 1 if {"LEFT", "RIGHT", "FULL"} & {*words} else None]:  # others may be empty
             if table.name and not table.has_arguments and self.exists(_table(table)) is False:
                 inner = self._of_derived(table)
                 return inner or f"{table.name} has no rows"
         if len(sources) == 1:
             return self._of_derived(sources[0])
-        words = self.query.part.words()
         if {"LEFT", "RIGHT", "FULL"} & {*words}:
             return ""
         conditions = [self.query.part.slice(at + 1, self._end(at)) for at, word in enumerate(words) if word == "ON"]
@@ -185,22 +199,25 @@ class _Statement:
             texts.append(f"{name} is {_value(rows[0][0])}")
         return f": for example, {join_words(texts)}"
 
-    def _of_two(self, source: str, terms: Sequence[Group]) -> str:
+    def _of_two(self, terms: Sequence[Group]) -> str:
         """Return two conditions that no row fulfils, or that all of them together."""
         for first, second in combinations(terms, 2):
             both = f"({written(first)}) AND ({written(second)})"
-            if self.exists(source, both, self._aliases(first) + self._aliases(second)[1:]) is False:
+            if self.exists(self.rows, both) is False:
                 left, right = _comparison(first), _comparison(second)
-                if left and right and {left.operator, right.operator} <= {"=", "=="} and left.text == right.text:
-                    values = [written(left.right), written(right.right)]
+                values = [written(side.right) for side in (left, right) if side and side.operator in ("=", "==")]
+                if (
+                    len(values) == 2
+                    and left
+                    and right
+                    and left.text == right.text
+                    and left.has_value
+                    and right.has_value
+                ):
                     return f"{left.text} cannot be both {join_words(values)}: write IN ({', '.join(values)})"
                 return f"no row{self._name_of()} fulfils both {_shown(first)} and {_shown(second)}"
-        return "" if len(terms) == 2 else self._of_all(source, terms)
-
-    def _of_all(self, source: str, terms: Sequence[Group]) -> str:
-        both = " AND ".join(f"({written(term)})" for term in terms)
-        columns = "1" + "".join(self._aliases(term)[1:] for term in terms)
-        if self.exists(source, both, columns) is False:
+        together = " AND ".join(f"({written(term)})" for term in terms)
+        if len(terms) > 2 and self.exists(self.rows, together) is False:
             return "each condition after WHERE is true for some rows, but no row fulfils all of them"
         return ""
 
@@ -222,7 +239,7 @@ class _Statement:
 
     def _largest(self, source: str, columns: str, after: str, term: Group) -> str:
         comparison = _comparison(term)
-        if comparison is None or comparison.operator not in _ORDERED:
+        if comparison is None or comparison.operator not in _ORDERED or not comparison.has_value:
             return ""
         which = "max" if comparison.operator[0] == ">" else "min"
         subquery = f"SELECT {comparison.text} AS pipemagic_value, {columns} FROM {source}{after}"
@@ -237,17 +254,10 @@ class _Statement:
         for term in self.where if self.source else ():
             scope = self.scope(term)
             for part in _alternatives(term):
-                if self.exists(scope.source, part, scope.columns) is False and (what := scope.meant(part)):
+                if self.exists(scope.source, part) is False and (what := scope.meant(part)):
                     yield f"no row{scope.of} {_verb(part)} {_shown(part)}{what}"
 
     # -- the tables of a condition
-
-    def _aliases(self, term: Group) -> str:
-        """Return ``1``, and the definitions of the aliases of the SELECT list that a condition names."""
-        names = {group.name(at).lower() for group, at in places(term) if group.is_name(at)}
-        names.difference_update(name.lower() for table in self.query.sources for name in table.names)
-        items = [(item, alias) for item, alias in self.query.select_list if alias.lower() in names]
-        return "1" + "".join(f", {written(item)} AS {quote_if_needed(alias)}" for item, alias in items)
 
     def _name_of(self) -> str:
         sources = self.query.all_sources
@@ -255,8 +265,7 @@ class _Statement:
 
     def scope(self, term: Group) -> _Scope:
         """Return the rows that a condition is about: those of one table if it names no other."""
-        sources, columns = self.query.all_sources, self._aliases(term)
-        words = self.query.part.words()
+        sources, words = self.query.all_sources, self.query.part.words()
         used: set[TableReference | None] = set()
         for group, at in places(term):
             if group.is_name(at) and not is_call(group, at) and group.word(at + 1) != ".":
@@ -265,13 +274,10 @@ class _Statement:
         has_query = any(group.word(0) in QUERY for group in _groups(term))
         is_inner = not {"LEFT", "RIGHT", "FULL"} & {*words}
         table = next(iter(used)) if len(used) == 1 else None
-        is_alone = len(sources) > 1 and table in sources and is_inner and not has_query and columns == "1"
+        is_alone = len(sources) > 1 and table in sources and is_inner and not has_query and self.rows == self.source
         if is_alone and table and table.name and not table.is_qualified and not table.has_arguments:
-            return _Scope(self, _table(table), columns, f" of {table.name}")
-        source = self.source
-        if len(sources) == 1 and columns != "1":
-            return _Scope(self, f"(SELECT *{columns[1:]} FROM {source})", "1", self._name_of())
-        return _Scope(self, source, columns, self._name_of())
+            return _Scope(self, _table(table), f" of {table.name}")
+        return _Scope(self, self.rows, self._name_of())
 
 
 @dataclass(frozen=True)
@@ -280,7 +286,6 @@ class _Scope:
 
     statement: _Statement
     source: str
-    columns: str
     of: str
 
     def describe(self, term: Group) -> str:
@@ -289,7 +294,7 @@ class _Scope:
         if comparison is not None and comparison.right.words() == ["NULL"] and comparison.operator != "IS":
             tests = {"=": "IS NULL", "==": "IS NULL", "<>": "IS NOT NULL", "!=": "IS NOT NULL"}
             instead = tests.get(comparison.operator)
-            return "a comparison with NULL is never true" + (f": write {comparison.text} {instead}" if instead else "")
+            return f"{comparison.operator} NULL is never true" + (f": write {instead}" if instead else "")
         parts = _alternatives(term) or [term]
         what = max(map(self.meant, parts), key=lambda text: (text.startswith(";"), bool(text)))
         return f"no row{self.of} {_verb(term)} {_shown(term)}{what}"
@@ -311,7 +316,7 @@ class _Scope:
         if bounds is not None and bounds[0] is None:
             return f": {text} is NULL in every row"
         if operator in _ORDERED or operator == "BETWEEN":
-            return self._of_range(comparison, bounds)
+            return self._of_range(comparison, bounds) if comparison.has_value else ""
         value = self._value_of(comparison.right)
         if value is None or isinstance(value, bytes):
             return ""
@@ -341,8 +346,8 @@ class _Scope:
         for day in readings(value):
             if there := self._there_is(text, f"{text} = {literal(day)}"):
                 return there
-        if any(sign in value for sign in "%_") and self._exists(f"{text} LIKE {as_sql}"):
-            return f": = does not know % and _; write {text} LIKE {as_sql}"
+        if "%" in value and self._exists(f"{text} LIKE {as_sql}"):
+            return f": = does not know %; write {text} LIKE {as_sql}"
         if len(value.strip()) > 2:
             within = f"{is_text} AND instr(lower({text}), lower(trim({as_sql})))"
             if there := self._there_is(text, within):
@@ -419,7 +424,7 @@ class _Scope:
 
     def _value_of(self, right: Group) -> SqlValue:
         """Return the value of the right side of a comparison; None if it is NULL, or has no value of its own."""
-        names = [(group, at) for group, at in places(right) if group.is_name(at) and not is_call(group, at)]
+        names = _names(right)
         is_string = len(names) == len(right.items) == 1 and written(right)[0] == '"'  # in double quotes
         if not right.items or (names and not (is_string and self.statement.query.column(*names[0]) is None)):
             return None
@@ -427,11 +432,9 @@ class _Scope:
         return row[0] if row else None
 
     def _exists(self, condition: str) -> bool:
-        return bool(self.statement.exists(self.source, condition, self.columns))
+        return bool(self.statement.exists(self.source, condition))
 
     def _rows(self, query: str) -> Sequence[Sequence[SqlValue]] | None:
-        if self.columns != "1":  # they need aliases of the SELECT list
-            return None
         return self.statement.select(f"{self.statement.before} {query}")
 
     def _row(self, query: str) -> Sequence[SqlValue] | None:
@@ -451,6 +454,11 @@ class _Comparison:
     right: Group
     is_negated: bool = False
 
+    @property
+    def has_value(self) -> bool:
+        """True if the right side is the same for all rows: it names no column."""
+        return not _names(self.right)
+
 
 def _comparison(term: Group) -> _Comparison | None:
     """Return the only comparison of a condition, the value on its right; None for any other condition."""
@@ -466,10 +474,21 @@ def _comparison(term: Group) -> _Comparison | None:
     if not left.items or not right.items or (words[index] != "BETWEEN" and "AND" in words):
         return None
     operator = words[index]
-    is_value = not any(group.is_name(at) for group, at in places(left))
-    if is_value and operator in (*_EQUAL, *_UNEQUAL, *_ORDERED):
+    if not _names(left):
+        if not _names(right) or operator not in (*_EQUAL, *_UNEQUAL, *_ORDERED):
+            return None
         left, right, operator = right, left, _ORDERED.get(operator, operator)
     return _Comparison(written(left), operator, right, is_negated)
+
+
+def _names(expression: Group) -> list[tuple[Group, int]]:
+    """Return the places of what may have another value in each row or group: columns, and aggregates."""
+    return [
+        (group, at)
+        for group, at in places(expression)
+        if group.is_name(at)
+        if (kind_of_call(group, at) == "aggregate" if is_call(group, at) else group.word(at) not in _WORDS)
+    ]
 
 
 def _split(condition: Group, keyword: str) -> Iterator[Group]:

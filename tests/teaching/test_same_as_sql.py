@@ -50,6 +50,7 @@ def lines(text, *, below=0):
 
 
 def part_of(row, part):
+    part = re.sub(r"\ANote: (.*)\.\Z", r"\1", part)  # a reason may say it
     return lines(part, below=row["cell"].startswith("%sql"))  # the answer is below the line of %%check
 
 

@@ -145,10 +145,9 @@ def check_cell(
     if broken := _broken(exercise, cell):
         check = replace(check, score=check.score * WITHOUT_CONSTRUCT, messages=(*broken, *check.messages))
     check = _with_changed_data(check, connection)
-    notes = [*notes_on(ran)]
-    if not check.passed:
-        notes += [f"The {last.verb} changes no row: {ran.reason}."] if ran.reason and last.changes_rows else []
-        notes += _unseen(connection)
+    changes_none = [f"The {last.verb} changes no row: {ran.reason}."] if ran.reason and last.changes_rows else []
+    own = [] if check.passed else [*changes_none, *_unseen(connection)]
+    notes = [note for note in notes_on(ran) if not _says(note, [*check.messages, *own])] + own
     return replace(check, answer=ran.result, cell=cell, connection=connection, notes=tuple(notes))
 
 
@@ -166,6 +165,11 @@ def _unseen(connection: Connection) -> tuple[str, ...]:
     if connection.sees_more:
         return (f"The answer does not see your temporary tables: {connection.temporary_tables}.",)
     return ()
+
+
+def _says(note: str, lines: Sequence[str]) -> bool:
+    """Return True if one of the lines contains a note."""
+    return any(note.removeprefix("Note: ").rstrip(".") in line for line in lines)
 
 
 def _broken(exercise: Exercise, cell: Cell) -> list[str]:
@@ -300,7 +304,7 @@ def _above(baseline: float, score: float) -> float:
 
 def _compare(probe: Probe, actual: DataFrame | str, text: str, reason: str) -> Comparison:
     """Compare one result; a text is the error of a query on the state."""
-    reason = "" if probe.sql else reason  # the state has rows of other statements
+    text, reason = ("", "") if probe.sql else (text, reason)  # the state has rows of other statements
     if isinstance(actual, str):
         return Comparison(0, (actual,), None)
     if probe.expected:

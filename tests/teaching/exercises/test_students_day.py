@@ -18,7 +18,7 @@ HEAVY = {
 }
 ADELIES = {
     "SELECT name FROM bird WHERE species = 'adelie'": "no row of bird has species = 'adelie'; there is 'Adelie'",
-    "SELECT name FROM bird WHERE species = NULL": "a comparison with NULL is never true: write species IS NULL",
+    "SELECT name FROM bird WHERE species = NULL": "= NULL is never true: write IS NULL",
     "SELECT name FROM bird WHERE species = Adelie": "no such column: Adelie|'Adelie'",
     "SELECT name FROM bird WHERE mass > 9000": "no row of bird has mass > 9000: the largest is 5050",
     "SELECT name FROM bird GROUP BY species": "1 missing row and 2 extra rows|name is neither aggregated nor grouped",
