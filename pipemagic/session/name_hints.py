@@ -170,7 +170,9 @@ def _of_call_without_parentheses(text: str, place: int | None) -> str:
         return ""
     name = words.name(at)
     argument = words.name(at + 1) if words.is_name(at + 1) else ""
-    return f"write {name}({argument})" if argument else f"a function needs parentheses: write {name}(...)"
+    if argument:
+        return f"write {name}({argument})"
+    return "" if name.lower() == "total" else f"a function needs parentheses: write {name}(...)"  # more often a column
 
 
 def _is_value(text: str, place: int | None) -> bool:

@@ -22,7 +22,7 @@ _RULES: tuple[tuple[Callable[[BrokenStatement], Iterable[Suggestion]], ...], ...
     (operands.numbers_joined,),
     (operands.between_completed,),
     (operands.patterns_quoted,),
-    (operands.cases_completed,),
+    (operands.cases_completed, operands.aggregates_called),
     (keywords.misspelt,),
     (structure.reordered,),
     (characters.quotes_mended,),

@@ -1,4 +1,4 @@
-"""Corrections of values: numbers with separators, the two values of BETWEEN, patterns without quotes, CASE, NOT =."""
+"""Corrections of operands: numbers with separators, BETWEEN, patterns without quotes, CASE, calls, NOT =."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 
 from pipemagic.explore.hints.broken_statement import BrokenStatement, Suggestion
+from pipemagic.explore.hints.keywords import is_name
+from pipemagic.explore.hints.words import AGGREGATES
 
 _SEPARATED = re.compile(r"(?<![\w.,'])\d{1,3}(?:([,. '_])\d{3})(?:\1\d{3})*(?![\w'])")
 """Matches a number with a sign between its thousands."""
@@ -76,6 +78,14 @@ def cases_completed(broken: BrokenStatement) -> Iterator[Suggestion]:
     start = next((at for at in range(broken.at, -1, -1) if broken.word(at) == "CASE"), None)
     if start is not None and broken.word(broken.at) == "THEN":
         yield Suggestion("write CASE WHEN instead of CASE", broken.replace(start, start, "CASE WHEN"))
+
+
+def aggregates_called(broken: BrokenStatement) -> Iterator[Suggestion]:
+    """Suggest the parentheses of an aggregate before the stop, as in ``sum mass AS total``."""
+    start = broken.at - 2
+    if start >= 0 and broken.word(start).lower() in AGGREGATES and is_name(broken, start + 1):
+        written = f"{broken.written(start, start)}({broken.written(start + 1, start + 1)})"
+        yield Suggestion(f"write {written}", broken.replace(start, start + 1, written))
 
 
 def negations_replaced(broken: BrokenStatement) -> Iterator[Suggestion]:

@@ -90,7 +90,7 @@ def _compared(where: Group) -> set[str]:
 
 
 def missing_commas(context: Context) -> Iterator[str]:
-    """Yield each column with the name of another column of its table as an alias without AS."""
+    """Yield each column with the name of another column as an alias without AS; ``o.id order_id`` names its table."""
     for query in context.queries:
         selected = query.clause("SELECT")
         items = selected.slice(int(selected.word(0) in ("DISTINCT", "ALL"))).split()
@@ -98,7 +98,10 @@ def missing_commas(context: Context) -> Iterator[str]:
             last = len(item.items) - 1
             is_bare = alias and last in (0, 2) and whole.word(last + 1) != "AS"
             column = query.column(item, last) if is_bare else None
-            if column is None or column[1] == alias.lower() or alias.lower() not in map(str.lower, column[0].names):
+            if column is None or column[1] == alias.lower():
+                continue
+            sources = query.sources if last == 0 else column[:1]
+            if not any(alias.lower() in map(str.lower, source.names) for source in sources):
                 continue
             name, other = written(item), quote_if_needed(alias)
             yield f"{name} {other} is the column {name} with the name {other}: write {name}, {other} for both"

@@ -18,35 +18,45 @@ Pairs = Sequence[tuple[Any, Any]]
 
 _WIDTH = 40
 
-# A trait of the rows, a construct that the statement uses, those that it does not use, and the question.
+# A trait of the rows, constructs that the statement uses, those that it does not use, and the question.
 _MIXED = (
-    ("mixed", "LIMIT", (), "are the rows sorted as expected before LIMIT?"),
-    ("mixed", "WHERE", (), "does a condition select other rows?"),
-    ("mixed", "HAVING", (), "does a condition select other rows?"),
-    ("mixed", "", (), ""),
+    ("mixed", ("LIMIT",), (), "are the rows sorted as expected before LIMIT?"),
+    ("mixed", ("WHERE",), (), "does a condition select other rows?"),
+    ("mixed", ("HAVING",), (), "does a condition select other rows?"),
+    ("mixed", (), (), ""),
 )
 _EXTRA = (
-    ("", "JOIN", ("ON", "USING", "NATURAL", "WHERE"), "a join without a condition combines every row with every other"),
-    ("repeated", "JOIN", (), "does the join multiply rows?"),
-    ("repeated", "", (), "is DISTINCT or GROUP BY missing?"),
+    (
+        "",
+        ("JOIN",),
+        ("ON", "USING", "NATURAL", "WHERE"),
+        "a join without a condition combines every row with every other",
+    ),
+    ("repeated", ("JOIN",), (), "does the join multiply rows?"),
+    ("repeated", (), (), "is DISTINCT or GROUP BY missing?"),
     *_MIXED,
-    ("", "LIMIT", (), "is LIMIT too large?"),
-    ("", "", (), "is a condition missing or too wide?"),
+    ("", ("LIMIT",), (), "is LIMIT too large?"),
+    ("", (), (), "is a condition missing or too wide?"),
 )
 _MISSING = (
-    ("none", "WHERE", (), "is a condition never true?"),
-    ("none", "JOIN", (), "is the condition of the join never true?"),
-    ("one", "aggregate function", ("GROUP BY",), "is GROUP BY missing?"),
-    ("empty", "LEFT JOIN", (), "does a condition in WHERE remove the rows without a match? In ON it does not"),
-    ("empty", "JOIN", (), "LEFT JOIN keeps rows without a match"),
-    ("repeated", "DISTINCT", (), "does DISTINCT remove rows that are needed?"),
-    ("repeated", "UNION", (), "does UNION remove rows that are needed?"),
+    ("none", ("WHERE",), (), "is a condition never true?"),
+    ("none", ("JOIN",), (), "is the condition of the join never true?"),
+    ("one", ("aggregate function",), ("GROUP BY",), "is GROUP BY missing?"),
+    (
+        "empty",
+        ("LEFT JOIN", "WHERE"),
+        (),
+        "does a condition in WHERE remove the rows without a match? In ON it does not",
+    ),
+    ("empty", ("JOIN",), ("LEFT JOIN",), "LEFT JOIN keeps rows without a match"),
+    ("repeated", ("DISTINCT",), (), "does DISTINCT remove rows that are needed?"),
+    ("repeated", ("UNION",), (), "does UNION remove rows that are needed?"),
     *_MIXED,
-    ("", "LIMIT", (), "is LIMIT too small?"),
-    ("", "WHERE", (), "is a condition too strict?"),
-    ("", "HAVING", (), "is a condition too strict?"),
-    ("", "JOIN", ("LEFT JOIN",), "does the join remove rows without a match?"),
-    ("", "", (), ""),
+    ("", ("LIMIT",), (), "is LIMIT too small?"),
+    ("", ("WHERE",), (), "is a condition too strict?"),
+    ("", ("HAVING",), (), "is a condition too strict?"),
+    ("", ("JOIN",), ("LEFT JOIN",), "does the join remove rows without a match?"),
+    ("", (), (), ""),
 )
 
 
@@ -68,7 +78,7 @@ def of_count(head: str, given: int, sql: str, traits: set[str], *, is_extra: boo
     why = next(
         why
         for trait, used, absent, why in (_EXTRA if is_extra else _MISSING)
-        if trait in traits and (not used or uses(sql, used)) and not any(uses(sql, name) for name in absent)
+        if trait in traits and all(uses(sql, name) for name in used) and not any(uses(sql, name) for name in absent)
     )
     return f"{head}: {why}" if why else head
 
@@ -96,16 +106,21 @@ def of_order(sql: str, *, is_reversed: bool) -> str:
     return f"the rows are right, but their order is {order}: {why if uses(sql, 'ORDER BY') else 'is ORDER BY missing?'}"
 
 
-def of_values(pairs: Pairs, sql: str) -> str:
-    """Return advice that fits all pairs of a column; '' if none fits."""
+def of_values(pairs: Pairs, sql: str, *, is_sure: bool) -> str:
+    """Return advice that fits all pairs of a column; '' if none fits.
+
+    Pairs that are not ``is_sure`` may be of rows that have nothing to do with each other.
+    """
     kinds = {(_kind(expected), _kind(actual)) for expected, actual in pairs}
     for kind, fits, why in _FITTING:
-        if kinds == {(kind, kind)} and all(fits(expected, actual) for expected, actual in pairs):
+        is_likely = fits is not _is_truncated or ("/" in sql if sql else any(actual for _, actual in pairs))
+        if is_likely and kinds == {(kind, kind)} and all(fits(expected, actual) for expected, actual in pairs):
             return why
-    reason = _of_numbers(pairs, sql) if kinds == {("number", "number")} else ""
-    if not reason and kinds and (len(pairs) == 1 or all(expected != actual for expected, actual in kinds)):
+    reason = _of_numbers(pairs, sql if is_sure else "") if kinds == {("number", "number")} else ""
+    is_alone = is_sure and len(pairs) == 1
+    if not reason and kinds and (is_alone or all(expected != actual for expected, actual in kinds)):
         expected, actual = pairs[0]
-        hint = ": does coalesce() help?" if actual is None and expected == 0 else ""
+        hint = ": does coalesce() help?" if actual is None and expected == 0 and sql else ""
         return f"expected {_described(expected)}, got {_described(actual)}{hint}"
     return reason
 
@@ -143,7 +158,7 @@ _FITTING: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
 
 def _of_numbers(pairs: Pairs, sql: str) -> str:
     """Return advice for numbers by their digits or their size."""
-    for digits in range(8):
+    for digits in range(8) if any(actual for _, actual in pairs) else ():
         if all(_is_close(actual, round(expected, digits)) for expected, actual in pairs):
             return "rounded too early, or to too few digits?"
         if all(_is_close(expected, round(actual, digits)) for expected, actual in pairs):

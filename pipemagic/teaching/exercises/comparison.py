@@ -179,7 +179,7 @@ def _row_advice(rows: Rows, sql: str, reason: str, *, are_whole: bool) -> Iterat
         differ = np.flatnonzero(column.codes[expected[part]] != column.codes[actual[part]])[:_ADVISED]
         values = [column.values[of[part][differ]].tolist() for of in (expected, actual)]
         is_sure = rows.given == rows.size and (column is only or len(rows.columns) == 1)
-        why = advice.of_values(list(zip(*values, strict=True)), sql if is_sure else "")
+        why = advice.of_values(list(zip(*values, strict=True)), sql, is_sure=is_sure)
         if why:
             yield f"column {shown(column.name)}: {why}"
 

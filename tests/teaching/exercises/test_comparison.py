@@ -26,8 +26,8 @@ def frame(**columns) -> pd.DataFrame:
 LATE = frame(carrier=["AA", "DL", "UA"], late=[3, 5, 8])
 
 
-def messages(expected: pd.DataFrame, actual: pd.DataFrame, rules: Rules | None = None) -> list[str]:
-    result = compare(expected, actual, rules or Rules())
+def messages(expected: pd.DataFrame, actual: pd.DataFrame, rules: Rules | None = None, sql: str = "") -> list[str]:
+    result = compare(expected, actual, rules or Rules(), sql)
     assert result.passed == (not result.messages) == (result.score == 1)
     return list(result.messages)
 
@@ -55,14 +55,14 @@ def test_these_values_are_equal(expected, actual):
         ("3", 3, "column x: expected text '3', got number 3"),
         (None, "", "column x: expected NULL, got text ''"),
         (None, 0, "column x: expected NULL, got number 0"),
-        (0, None, "column x: expected number 0, got NULL: does coalesce() help?"),
+        (0, None, "column x: expected number 0, got NULL"),
         ("a", None, "column x: expected text 'a', got NULL"),
         ("a", b"a", "column x: expected text 'a', got blob"),
         (b"a", "a", "column x: expected blob, got text 'a'"),
-        (1e-7, 0.0, "column x: rounded too early, or to too few digits?"),
+        (0.25, 0.0, "column x: expected number 0.25, got number 0.0"),
         (math.inf, 1e308, "column x: expected number inf, got number 1e+308"),
         (2**53 + 1, 2**53, "column x: expected number 9007199254740993, got number 9007199254740992"),
-        (0.5, 0, "column x: integer division? 1 / 2 is 0, 1.0 / 2 is 0.5"),
+        (2.5, 2, "column x: integer division? 1 / 2 is 0, 1.0 / 2 is 0.5"),
         (12.5, 0.125, "column x: got a fraction, expected a percentage?"),
         (0.125, 12.5, "column x: got a percentage, expected a fraction?"),
         (7, -7, "column x: the sign is reversed"),
@@ -74,6 +74,28 @@ def test_these_values_are_equal(expected, actual):
 )  # fmt: skip
 def test_different_values_are_explained(expected, actual, message):
     assert messages(frame(x=[expected]), frame(x=[actual])) == ["1 of 1 row differs", message]
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "sql", "message"),
+    [
+        (0, None, "SELECT sum(y) AS x FROM t", "column x: expected number 0, got NULL: does coalesce() help?"),
+        (0.5, 0, "SELECT y / 2 AS x FROM t", "column x: integer division? 1 / 2 is 0, 1.0 / 2 is 0.5"),
+        (2.5, 2, "SELECT y AS x FROM t", "column x: rounded too early, or to too few digits?"),
+        (2.4, 2, "SELECT CAST(y AS INTEGER) AS x FROM t", "column x: rounded too early, or to too few digits?"),
+    ],
+)
+def test_a_question_on_a_value_fits_the_statement(expected, actual, sql, message):
+    assert messages(frame(x=[expected]), frame(x=[actual]), sql=sql) == ["1 of 1 row differs", message]
+
+
+def test_rows_without_a_match_are_lost_by_where_only_if_there_is_one():
+    expected, actual = frame(x=["a", "b"], n=[1, 0]), frame(x=["a"], n=[1])
+    joined = "SELECT x, count(y) AS n FROM t LEFT JOIN u USING (x)"
+    assert "does a condition in WHERE" in messages(expected, actual, sql=f"{joined} WHERE y > 0 GROUP BY x")[0]
+    assert messages(expected, actual, sql=f"{joined} GROUP BY x") == ["1 missing row"]
+    having = f"{joined} GROUP BY x HAVING n > 0"
+    assert messages(expected, actual, sql=having) == ["1 missing row: is a condition too strict?"]
 
 
 @pytest.mark.parametrize(
@@ -357,7 +379,7 @@ def test_missing_and_extra_rows_are_counted_apart(actual, message, heading):
 
 def test_pairs_of_rows_that_differ_are_counted_apart():
     result = compare(LATE, frame(carrier=["AA", "DL", "UA", "WN"], late=[3, 5, 9, 1]))
-    assert result.messages == ("1 extra row and 1 row that differs", "column late: expected number 8, got number 9")
+    assert result.messages == ("1 extra row and 1 row that differs",)  # the rows are shown
     assert result.difference.to_numpy().tolist() == [[3, "UA", 8, "UA", 9], [4, "", "", "WN", 1]]
 
 
