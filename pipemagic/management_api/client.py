@@ -228,9 +228,9 @@ def management(
 
 
 _CODE_HINTS = {
-    "CODE_WRONG": "compare it with what you were given, character by character",
+    "CODE_WRONG": "compare it with what you were given, character by character; if it is the same, ask for a new one",
     "CODE_USED": "if that was you, it was on another computer or with other settings; ask for a new code",
-    "CODE_EXPIRED": "ask for a new code",
+    "CODE_EXPIRED": "use the newest code that you were given, or ask for a new one",
 }
 
 

@@ -18,7 +18,7 @@ from hashlib import sha256
 from pipemagic.codes import CHARACTERS, LONG, SHORT, normalize
 from pipemagic.service.auth.logins import RateLimiter
 from pipemagic.service.auth.tokens import TokenAuthority
-from pipemagic.service.catalog.catalog import Catalog
+from pipemagic.service.catalog.catalog import END_CODES, Catalog
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.responses import Refused
 
@@ -58,7 +58,7 @@ class Codes:
         with self._catalog.store.change(cached=False) as run:
             run("DELETE FROM codes WHERE expires < ?", (now - KEPT,))
             if replace:
-                run("DELETE FROM codes WHERE database = ?", (database.id,))
+                run(END_CODES.format("?2"), (now, database.id))
             run("INSERT INTO codes (hash, database, subject, read_only, expires) VALUES (?, ?, ?, ?, ?)",
                 (self._tokens.code_hash(code), database.id, subject, int(read_only), expires))  # fmt: skip
         return code, expires
@@ -67,7 +67,7 @@ class Codes:
         """Return the database of a code, a token, and when that expires (Unix seconds).
 
         The first ``key`` that is sent with a code can be sent again, for a client that has not received the response.
-        Raise `Refused`: 401 for a wrong code, 403 for one that has expired or was exchanged with another key, 429 for
+        Raise `Refused`: 401 for a wrong code, 403 for one that has ended or was exchanged with another key, 429 for
         too many wrong ones.
         """
         code_hash = self._tokens.code_hash(normalize(code))
@@ -79,13 +79,13 @@ class Codes:
                     (redeemer, code_hash, self._now()))  # fmt: skip
                 rows = run("SELECT database, subject, read_only, expires, redeemer FROM codes WHERE hash = ?",
                            (code_hash,))  # fmt: skip
-        if not rows:  # replaced in the meantime, too
+        if not rows:
             self._count_wrong(network)
             raise Refused(401, "the code is wrong", "CODE_WRONG")
         [(database_id, subject, read_only, expires, stored)] = rows
         database, left = self._catalog.database_by_id(database_id), expires - self._now()
         if left <= 0 or database is None:
-            raise Refused(403, "the code has expired", "CODE_EXPIRED")
+            raise Refused(403, "the code has expired, or was replaced by a newer one", "CODE_EXPIRED")
         if not hmac.compare_digest(stored, redeemer):
             raise Refused(403, "the code was used before, and is valid once", "CODE_USED")
         token = self._tokens.issue_database(database, read_only=bool(read_only), expires_in=left, subject=subject)

@@ -26,6 +26,9 @@ from pipemagic.service.responses import Refused
 OPERATOR = "local"
 """The name of the operator's account, and of its personal organization."""
 
+END_CODES = "UPDATE codes SET expires = min(expires, ?1) WHERE database IN ({})"
+"""Ends the codes of databases; they are remembered as others that have expired, so that the error names the reason."""
+
 
 class Catalog:
     """The catalog. Safe to use from several threads; only one process may open the file.
@@ -253,7 +256,7 @@ class Catalog:
         with self.store.change() as run:
             database = self.database(organization, name)
             run("UPDATE databases SET rotated = ? WHERE id = ?", (_next_rotation(run), database.id))
-            run("DELETE FROM codes WHERE database = ?", (database.id,))
+            run(END_CODES.format("?2"), (self.store.now(), database.id))
         return self.database(organization, name)
 
     def rotate_group(self, organization: str, name: str) -> list[DatabaseRecord]:
@@ -261,7 +264,7 @@ class Catalog:
         with self.store.change() as run:
             group = self.group(organization, name)
             run('UPDATE "groups" SET rotated = ? WHERE id = ?', (_next_rotation(run), group.id))
-            run("DELETE FROM codes WHERE database IN (SELECT id FROM databases WHERE group_id = ?)", (group.id,))
+            run(END_CODES.format("SELECT id FROM databases WHERE group_id = ?2"), (self.store.now(), group.id))
         return self.databases(organization, name)
 
     # -- files of deleted databases

@@ -127,7 +127,7 @@ def test_a_new_code_replaces_the_earlier_ones_of_its_database_only_if_it_shall(s
     token = exchange(service, first)[1]["jwt"]
     second = new_code(operator)
     third = new_code(operator, replace=True)
-    assert exchange(service, first) == exchange(service, second) == (401, "CODE_WRONG")
+    assert exchange(service, first) == exchange(service, second) == (403, "CODE_EXPIRED")
     assert exchange(service, third)[0] == exchange(service, other)[0] == 200
     assert rights(service, token)[0] == "flights"  # tokens are not recorded
 
@@ -138,7 +138,7 @@ def test_a_new_code_replaces_the_earlier_ones_of_its_database_only_if_it_shall(s
 def test_a_rotation_of_tokens_ends_codes(service, operator, path):
     code = new_code(operator)
     operator.ok("POST", path)
-    assert exchange(service, code) == (401, "CODE_WRONG")
+    assert exchange(service, code) == (403, "CODE_EXPIRED")
 
 
 def test_the_codes_of_a_deleted_database_open_no_new_one_of_that_name(service, operator):

@@ -106,7 +106,7 @@ def test_create_again_keeps_codes_until_the_lesson_is_extended(embedded):
     assert class_.seats[0].one_time_code == before
     class_.expires += 3600
     assert creation.create(embedded.api, class_) == 2
-    assert exchange(embedded, before) == "CODE_WRONG"
+    assert exchange(embedded, before) == "CODE_EXPIRED"
     assert opened(embedded, class_.seats[0]) == class_.seats[0].database
 
 
@@ -124,7 +124,7 @@ def test_a_new_code_ends_the_earlier_one_and_not_its_token(embedded):
         token = api.exchange_code(ada.one_time_code, KEY).token
     earlier, unused = ada.one_time_code, grace.one_time_code
     creation.renew_codes(embedded.api, class_, [ada])
-    assert exchange(embedded, earlier) == "CODE_WRONG"
+    assert exchange(embedded, earlier) == "CODE_EXPIRED"
     assert exchange(embedded, ada.one_time_code, OTHER) == ada.database
     assert grace.one_time_code == unused
     assert model.load(class_.name).seats[0].one_time_code == ada.one_time_code
@@ -136,7 +136,7 @@ def test_a_new_code_after_the_tokens_were_invalidated(embedded):
     class_ = new_class(embedded, "Ada")
     [ada] = class_.seats
     embedded.api.invalidate_tokens(ada.database)
-    assert opened(embedded, ada) == "CODE_WRONG"
+    assert opened(embedded, ada) == "CODE_EXPIRED"
     creation.renew_codes(embedded.api, class_, [ada])
     assert opened(embedded, ada) == ada.database
     with connect(ada.url, ada.token) as database:  # of the hand-outs; the status reads with it, too
