@@ -156,11 +156,12 @@ class _Statement:
         """Return why the tables have no row together."""
         sources, words = self.query.all_sources, self.query.part.words()
         for table in sources[: 1 if {"LEFT", "RIGHT", "FULL"} & {*words} else None]:  # others may be empty
-            if table.name and not table.has_arguments and self.exists(_table(table)) is False:
-                inner = self._of_derived(table)
-                return inner or f"{table.name} has no rows"
-        if len(sources) == 1:
-            return self._of_derived(sources[0])
+            members = table.table.queries if isinstance(table.table, Derived) else ()
+            rows = _table(table) if table.name else f"({written(members[0].part)})" if len(members) == 1 else ""
+            if rows and not table.has_arguments and self.exists(rows) is False:
+                why = replace(self, query=members[0]).reason() if len(members) == 1 else ""
+                empty = f"{table.name or table.label or 'the subquery'} has no rows"
+                return f"{empty}: {why}" if why else empty
         if {"LEFT", "RIGHT", "FULL"} & {*words}:
             return ""
         conditions = [self.query.part.slice(at + 1, self._end(at)) for at, word in enumerate(words) if word == "ON"]
@@ -172,14 +173,6 @@ class _Statement:
         if len(terms) == 1 and words.count("JOIN") == 1:
             return f"ON {_shown(terms[0])} is true for no rows of the tables{self._samples(terms[0])}"
         return ""
-
-    def _of_derived(self, table: TableReference) -> str:
-        """Return why a subquery or common table expression has no row."""
-        members = table.table.queries if isinstance(table.table, Derived) else ()
-        if len(members) != 1:
-            return ""
-        why = replace(self, query=members[0]).reason()
-        return f"{table.name or table.label or 'the subquery'} has no rows: {why}" if why else ""
 
     def _samples(self, term: Group) -> str:
         """Return a value of each of two columns that are compared."""

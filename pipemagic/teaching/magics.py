@@ -221,14 +221,13 @@ class ExerciseMagics(PluginMagics):
         try:
             cell = self.pipe.read(f"\n{text}", variables) if sql.split(text) else EMPTY  # lines count as in the cell
         except PipemagicError as error:  # such as a parameter without a value
-            hint = error.hint.replace(", or add the key to --params", "")  # %%check has no such option
-            return Check(exercise, 0, (str(error.replace(hint=hint)),))
+            return Check(exercise, 0, (str(_of_check(error)),))
         return check_cell(
             exercise,
             cell,
             connection,
             lambda ran: self.pipe.notes_on(cell, on, ran.outcomes, variables),
-            lambda error: add_load_hint(error, variables, on),
+            lambda error: _of_check(add_load_hint(error, variables, on)),
         )
 
     def _answer(self, outcome: Check) -> DataFrame | None:
@@ -289,6 +288,12 @@ class ExerciseMagics(PluginMagics):
 
     def _run_cell(self, text: str) -> None:
         self.shell.run_cell(text, store_history=False).raise_error()  # type: ignore[no-untyped-call]
+
+
+def _of_check(error: PipemagicError) -> PipemagicError:
+    """Return an error of %%sql without the options that %%check does not have."""
+    hint = error.hint.replace(", or add the key to --params", "").replace("write %sql --confirm ", "write ")
+    return error.replace(hint=hint)
 
 
 def summary() -> DataFrame:

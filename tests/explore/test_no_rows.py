@@ -177,6 +177,10 @@ def test_a_condition_that_no_row_fulfils(database, condition, reason):
             "WITH b AS (SELECT * FROM penguins) SELECT id FROM b WHERE year = 1",
             "no row of b has year = 1: the values are",
         ),
+        (
+            "SELECT * FROM (SELECT * FROM penguins WHERE island = 'biscoe') AS b JOIN islands ON b.island = name",
+            "b has no rows: no row of penguins has island = 'biscoe'; there is 'Biscoe'",
+        ),
         ("SELECT id FROM (SELECT id FROM penguins WHERE mass < 9)", "the subquery has no rows: no row of penguins has"),
         (
             "SELECT max(mass) FROM penguins WHERE island = 'biscoe'",

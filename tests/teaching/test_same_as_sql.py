@@ -51,6 +51,7 @@ def lines(text, *, below=0):
 
 def part_of(row, part):
     part = re.sub(r"\ANote: (.*)\.\Z", r"\1", part)  # a reason may say it
+    part = part.replace("write %sql --confirm DELETE", "write DELETE")  # which would commit
     return lines(part, below=row["cell"].startswith("%sql"))  # the answer is below the line of %%check
 
 
