@@ -36,13 +36,19 @@ CELLS = [
     "--   Return the columns `carrier` and `late`.\n-- points: 2\n-- hint: count(*) counts the rows of a group.\n"
     "SELECT carrier, count(*) AS late FROM flights WHERE dep_delay > 40 GROUP BY carrier",
     "%%check late\nSELECT carrier, count(*) AS n FROM flights\nWHERE dep_delay > 40 GROUP BY carrier LIMIT 1",
+    "%%exercise gates\n-- task: Create the table of gates: their airport and number, which are its primary key.\n"
+    "-- points: 2\n"
+    "CREATE TABLE gates (airport TEXT, number INTEGER, seats INTEGER NOT NULL, PRIMARY KEY (airport, number))",
+    "%%check gates\nCREATE TABLE gates\n  (airport TEXT PRIMARY KEY, number TEXT, seats INTEGER)",
     "%sql BEGIN",
     "%sql UPDATE flights SET dep_delay = 0 WHERE dep_delay < 0",
     "%%sql\nSELECT count(*) AS late FROM flights WHERE dep_delay > 40;\nCOMMIT",
     "%pipedb wire last",
     "",
 ]
-SETUP, TABLES, DATABASES, EXPLORE, EXERCISE, CHECK, BEGIN, UPDATE, COMMIT, WIRE, QUERY = range(len(CELLS))
+SETUP, TABLES, DATABASES, EXPLORE, EXERCISE, CHECK, STATE, STATE_CHECK, BEGIN, UPDATE, COMMIT, WIRE, QUERY = range(
+    len(CELLS)
+)
 
 CLASS = [
     "%load_ext pipemagic\n%pipedb connect\n%pipedb create-database birds\n%pipedb connect birds\n"
@@ -118,12 +124,13 @@ def explore(notebook: Notebook) -> bytes:
     return shown(panel)
 
 
-def exercise_feedback(notebook: Notebook, page: Page) -> bytes:
-    """Check an answer that is partly right."""
-    notebook.run(EXERCISE)
-    notebook.run(CHECK)
-    cell = notebook.cells.nth(CHECK)
-    expect(cell).to_contain_text("1 of 2 points")
+def exercise_feedback(notebook: Notebook, page: Page, exercise: int, text: str) -> bytes:
+    """Check the answer in the cell below an exercise."""
+    notebook.run(exercise)
+    notebook.run(exercise + 1)
+    cell = notebook.cells.nth(exercise + 1)
+    expect(cell).to_contain_text(text)
+    cell.scroll_into_view_if_needed()
     box = cell.bounding_box()
     assert box is not None
     return page.screenshot(clip={**box, "width": 640})  # without the buttons of the cell
@@ -213,7 +220,8 @@ def main(folder: Path) -> None:
         for name, picture in {
             "panel-databases": databases(notebook),
             "panel-explore": explore(notebook),
-            "exercise-feedback": exercise_feedback(notebook, page),
+            "exercise-feedback": exercise_feedback(notebook, page, EXERCISE, "1 of 2 points"),
+            "exercise-state": exercise_feedback(notebook, page, STATE, "seats must be NOT NULL"),
             "wire": wire(notebook),
             "completion": completion(notebook, page),
             "help-on-a-table": help_on_a_table(notebook, page),
