@@ -78,7 +78,8 @@ def score_of_cells(check: Check, cells: Sequence[str], *, reference: str, data: 
     exercise, connection, shell = check.exercise, check.connection, get_ipython()
     if connection is None or shell is None:
         return 0
-    texts = [data, reference, *(probe.sql for probe in exercise.probes), *map(_name, exercise.tables)]
+    queries = [probe.sql for probe in exercise.probes if probe.kind != "objects"]  # which has the names of all tables
+    texts = [data, reference, *queries, *map(_name, exercise.tables)]
     with _restored(connection, texts), _same_variables(shell):
         put_back(connection, [table for table in exercise.tables if table.definitions], exercise.created)
         _commit(connection, data)

@@ -68,6 +68,8 @@ INSERT INTO log VALUES ('2024-01-01', 'a'), ('2024-01-02', 'b')
             "penguins: the result depends on the order in which rows are stored",
             "LIMIT needs an ORDER BY",
         ),
+        ("SELECT random() AS n", "returns another result each time it runs", "leave out random()"),
+        ("SELECT name FROM islands ORDER BY random() LIMIT 1", "returns another result", "leave out random()"),
         ("SELECT date('now') AS today", "depends on the time at which the reference runs", "a fixed date"),
         ("SELECT date() AS today", "depends on the time at which the reference runs", "a fixed date"),
         ("SELECT CURRENT_TIMESTAMP AS today", "depends on the time at which the reference runs", "a fixed date"),
@@ -76,6 +78,7 @@ INSERT INTO log VALUES ('2024-01-01', 'a'), ('2024-01-02', 'b')
             "depends on the time at which the reference runs",
             "a fixed date",
         ),
+        ("SELECT strftime('%Y') - 2000 AS years", "depends on the time at which the reference runs", "a fixed date"),
         (
             "INSERT INTO islands VALUES (date('now'), 3)",
             "depends on the time at which the reference runs",

@@ -10,6 +10,11 @@ from pipemagic.teaching.exercises.grading import grade
 from pipemagic.teaching.exercises.release import release_file
 from pipemagic.teaching.exercises.rerun import answers_in
 
+MANY = """\
+%%sql --quiet
+CREATE TABLE many AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20001) SELECT i FROM n"""
+"""A table that no exercise names, with more rows than are copied."""
+
 COUNTS = """\
 %%exercise counts
 -- task: Store the number of birds of each species in `counts`.
@@ -63,7 +68,7 @@ def write_source(folder, *exercises):
     """Write a teacher's notebook that creates its data, and run it."""
     folder.mkdir()
     notebook = nbformat.v4.new_notebook()
-    notebook.cells = [nbformat.v4.new_code_cell(text) for text in (SETUP, DATA, *exercises)]
+    notebook.cells = [nbformat.v4.new_code_cell(text) for text in (SETUP, DATA, MANY, *exercises)]
     run(notebook, folder)
     nbformat.write(notebook, folder / "birds.ipynb")
     return folder / "birds.ipynb"
