@@ -248,21 +248,23 @@ class ExerciseMagics(PluginMagics):
     def _define(self, line: str, cell: str) -> DataFrame | None:
         """Define the exercise of a cell, write its file, and show the feedback on the reference."""
         from pipemagic.teaching.exercises import authoring, checking, exercise
+        from pipemagic.teaching.exercises.release import solution_of
 
         args = self.parse("%%exercise", line, self.pipe.user_ns)
         definition = exercise.parse_cell(args["EXERCISE"], cell)
         connection = self.pipe.session.connection(args.get("--on"))
-        made = authoring.author(definition, connection, self.folder, lambda: self._run_cell(definition.solution))
+        solution = solution_of(definition, line.strip().removeprefix(definition.name).strip())
+        made = authoring.author(definition, connection, self.folder, lambda: self._run_cell(solution))
         if definition.variable:
             outcome = checking.check_frame(made, self.pipe.user_ns.get(definition.variable), connection)
-        elif definition.solution:
+        elif definition.commits:
             outcome = checking.check_state(made, connection)
         else:
             outcome = checking.check_cell(made, self.pipe.session.read(definition.sql), connection)
         if not outcome.passed:
             raise SessionError(f"the solution of {made.name} fails its own check\n{Feedback(outcome)!r}")
         if definition.hidden and definition.in_cells:
-            self._check_hidden(definition, outcome)
+            self._check_hidden(definition, solution, outcome)
         made.save(self.folder)
         if not made.task:
             say(f"{made.name} has no task: add `-- task: ...`, which students read.")
@@ -271,18 +273,14 @@ class ExerciseMagics(PluginMagics):
         show(Feedback(checking.record(outcome)))
         return self._answer(outcome)
 
-    def _check_hidden(self, definition: Definition, outcome: Check) -> None:
+    def _check_hidden(self, definition: Definition, solution: str, outcome: Check) -> None:
         """Raise SessionError if the solution is wrong on the hidden data, as a hard-coded one is."""
-        from pipemagic.teaching.exercises.release import solution_of
         from pipemagic.teaching.exercises.rerun import score_of_cells
 
-        cells = [solution_of(definition)]
-        if (
-            score_of_cells(
-                outcome, cells, reference=definition.sql, data=definition.hidden, variable=definition.variable
-            )
-            < 1
-        ):
+        score = score_of_cells(
+            outcome, [solution], reference=definition.sql, data=definition.hidden, variable=definition.variable
+        )
+        if score < 1:
             hint = "let it read the tables: variables of earlier cells are made before the hidden statements"
             raise SessionError(f"the solution of {definition.name} is wrong on the hidden data", hint=hint)
 

@@ -187,6 +187,14 @@ COUNTED = """%%exercise counted
 SELECT kind, count(*) AS n FROM birds GROUP BY kind"""
 
 
+def test_a_dataframe_without_a_solution_is_that_of_the_reference(birds):
+    birds("%pipedb connect --temporary --as empty")
+    hidden = "-- hidden: INSERT INTO bird VALUES ('Eve')"
+    birds("%sql --on empty CREATE TABLE bird AS SELECT 'Ada' AS name")
+    defined = birds(f"%%exercise names --on empty\n-- variable: names\n{hidden}\nSELECT name FROM bird")
+    assert feedback(defined) == ["names: passed, 1 of 1 point"]
+
+
 def test_a_solution_must_be_right_on_the_hidden_data(birds, tmp_path):
     before = birds("%sql SELECT * FROM birds").value
     birds("import pandas as pd; earlier = 1")

@@ -58,8 +58,8 @@ def author(
 ) -> Exercise:
     """Run the reference of an exercise and return the exercise, which is not saved.
 
-    ``solve`` runs its ``solution``: before the query of a reference that describes the state after it, otherwise at the
-    end. Raise StatementError if the reference or the hidden statements fail, SessionError if the hidden data do not
+    ``solve`` runs the cell that solves it: before the query of a reference that describes the state after it, otherwise
+    at the end. Raise StatementError if the reference or the hidden statements fail, SessionError if the hidden data do not
     change the result of the reference, or if a result is too large.
     """
     cell, solved_first = parse_cell(definition.sql), False
@@ -95,7 +95,7 @@ def author(
         )
     for data in dict.fromkeys(["", definition.hidden]):
         check_definite(connection, Reference(definition.sql, made.probes, data, solved_first))
-    if definition.solution and not solved_first:
+    if definition.in_cells and not solved_first:
         solve()
     if definition.commits:
         solved = tables_named(connection, texts, content=True)
