@@ -139,9 +139,15 @@ def _print(grades: Sequence[Grade], matches: submissions.Matches, roster: Roster
         total, _, percent = gradebook.totals(marks)
         rows.append([name, *(f"{mark.points:g}" for mark in marks), f"{total:g}", f"{percent:g}%"])
     console.print_table(columns, rows)
-    for mark in grades:
-        if mark.points < mark.of and mark.reasons != (NOTHING,):
-            console.print_note(f"{mark.submission}: {mark.exercise}: {mark.points:g} of {mark.of:g}: {mark.message}")
+    for name, marks in found.items():
+        common = gradebook.common_reason(marks)
+        if common and marks[1:]:
+            lines = [f"0 points: {common}"] if common != NOTHING else []
+        else:
+            lost = [mark for mark in marks if mark.points < mark.of and mark.reasons != (NOTHING,)]
+            lines = [f"{mark.exercise}: {mark.points:g} of {mark.of:g}: {mark.message}" for mark in lost]
+        for line in lines:
+            console.print_note(f"{name}: {line}")
     for name, reason in gradebook.unsolved(grades).items():
         console.print_note(f"No submission has a point in {name}. The most frequent reason: {reason}")
     if roster is None:

@@ -23,6 +23,7 @@ _QUOTED = re.compile(r"([\"'])(.+?)\1")
 _WORD = re.compile(r"[^\s\"'`()\[\]{},;=<>|]+")
 _LINK = re.compile(r"\]\(<?([^)>\s]+)|\bsrc=[\"']([^\"']+)")
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+(.+))", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|(?<=\s))#\s.*$", re.MULTILINE)
 _FIELD = re.compile(r"\{[^}]*\}")
 _WRITTEN = re.compile(
     r"--to(?:-\w+)?[ \t=]+\S+|\.(?:to_|write_|save|dump)\w*\([^)]*\)|\bopen\([^)]*,\s*[^)]*[\"'][wax]b?\+?[\"'][^)]*\)"
@@ -34,11 +35,11 @@ _WILD = re.compile(r"[*?\[]")
 def named_files(texts: Iterable[tuple[str, str]], folder: Path, *, without: Path) -> dict[str, Path]:
     """Return the files of a folder that the cells of a notebook name; ``texts`` are their types and sources.
 
-    Code names a file by its path, in quotation marks or as a word, by a pattern such as ``data/*.csv``, whose fields
-    ``{month}`` match anything, by a folder and a name, such as ``DATA / "2013.csv"``, and by importing it. A pattern
-    that begins with a wild card names nothing. Markdown names files by links. These are left out: files that a cell
-    writes, hidden files, notebooks, those in ``without``, and, if others may read the folder's notebooks, files that
-    only their owner may read.
+    Code names a file by its path, in quotation marks or as a word, by a pattern such as ``data/*.csv``, whose
+    fields ``{month}`` match anything, by a folder and a name, such as ``DATA / "2013.csv"``, and by importing it. A
+    pattern that begins with a wild card names nothing, nor does a comment. Markdown names files by links. These are
+    left out: files that a cell writes, hidden files, notebooks, those in ``without``, and, if others may read the
+    folder's notebooks, files that only their owner may read.
     """
     found: dict[str, Path] = {}
     waiting = list(texts)
@@ -93,7 +94,7 @@ def _paths(kind: str, text: str, folder: Path) -> Iterator[Path]:
     if kind == "markdown":
         names, quoted = {link or source for link, source in _LINK.findall(text)}, []
     else:
-        text = _WRITTEN.sub("", text)
+        text = _WRITTEN.sub("", _COMMENT.sub("", text))
         quoted = [match[2] for match in _QUOTED.finditer(text)]
         names = {*quoted, *_WORD.findall(text), *_modules(text)}
     folders = [name for name in quoted if _is_relative(name) and _exists(folder / name)]

@@ -50,10 +50,15 @@ def totals(grades: Sequence[Grade]) -> tuple[float, float, float]:
 
 def reasons(grades: Sequence[Grade]) -> str:
     """Return the reasons for lost points in a line."""
-    if all(mark.reasons == (NOTHING,) for mark in grades):
-        return NOTHING
-    lost = [f"{mark.exercise}: {mark.message}" for mark in grades if mark.points < mark.of]
-    return shorten(" | ".join(lost), _LONGEST)
+    return common_reason(grades) or shorten(
+        " | ".join(f"{mark.exercise}: {mark.message}" for mark in grades if mark.points < mark.of), _LONGEST
+    )
+
+
+def common_reason(grades: Sequence[Grade]) -> str:
+    """Return the reason for no points in all exercises, such as a notebook that cannot be read; '' if they differ."""
+    found = {mark.message if not mark.points else "" for mark in grades}
+    return shorten(found.pop(), _LONGEST) if len(found) == 1 else ""
 
 
 def points_csv(grades: Sequence[Grade], roster: Roster | None = None) -> str:
@@ -136,7 +141,8 @@ def _csv(rows: Sequence[Sequence[object]]) -> str:
 def _cell(value: object) -> object:
     if isinstance(value, float):
         return f"{value:g}"
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    is_formula = isinstance(value, str) and value.startswith(_FORMULA) and value != "-"  # of Moodle, for no date
+    return f"'{value}" if is_formula else value
 
 
 # -- feedback
@@ -161,7 +167,7 @@ def write_feedback(grades: Sequence[Grade], folder: Path, title: str) -> list[Pa
 def feedback_html(name: str, grades: Sequence[Grade], title: str) -> str:
     """Return a page with the points of a submission, and for each exercise reasons, differing rows and hints."""
     points, of, percent = totals(grades)
-    nothing = all(mark.reasons == (NOTHING,) for mark in grades)
+    nothing = common_reason(grades) == NOTHING
     sections = f"<p>{_html(NOTHING.capitalize())}.</p>" if nothing else "\n".join(map(_section, grades))
     return Template(_PAGE.read_text("utf-8")).substitute(
         title=_html(title), name=_html(name), total=f"{points:g} of {of:g} points, {percent:g}%", exercises=sections

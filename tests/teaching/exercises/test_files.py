@@ -45,6 +45,7 @@ def found(folder, *texts, kind="code"):
         ("import helpers, json", ["deep.csv", "helpers.py"]),
         ("from birds.owl import hoot", ["birds/__init__.py", "birds/owl.py"]),
         ("Path().glob('*.csv')", []),
+        ("# see solutions.sql and 'roster.csv'\npd.read_csv('penguins.csv')  # not grades.csv", ["penguins.csv"]),
         ("-- data, penguins, roster and submissions", []),
         ("SELECT * FROM birds WHERE kind = 'submissions'", []),
         ("open('.env'), open('solved.ipynb'), open('exercises/egg.json'), open('../teacher/penguins.csv')", []),

@@ -112,15 +112,15 @@ def test_moodle_gets_the_columns_of_the_roster_as_they_are(roster):
 def test_the_worksheet_of_a_moodle_assignment_is_filled_in(tmp_path):
     path = tmp_path / "worksheet.csv"
     path.write_text(
-        "Identifier,Full name,Email address,Status,Grade,Maximum grade,Grade can be changed,Feedback comments\n"
-        'Participant 501,Ada Lovelace,Ada@example.edu,Submitted,,"10,00",Yes,\n', "utf-8"
+        "Identifier,Full name,Email address,Status,Grade,Maximum grade,Last modified (grade),"
+        'Feedback comments\nParticipant 501,Ada Lovelace,Ada@example.edu,Submitted,,"10,00",-,\n', "utf-8"
     )  # fmt: skip
     roster = read_roster(path)
     notebooks = {"x": Path("/all/Participant_501_assignsubmission_file_/b.ipynb"), "y": Path("/all/y/b.ipynb")}
     assert match(notebooks, roster).of == {"Ada Lovelace": ["x"]}
     _, row = table(moodle_csv(graded("Ada Lovelace", 2), roster))
     assert row == [
-        "Participant 501", "Ada Lovelace", "Ada@example.edu", "Submitted", "4", "10,00", "Yes",
+        "Participant 501", "Ada Lovelace", "Ada@example.edu", "Submitted", "4", "10,00", "-",
         "heavy: 1 extra row | egg: =no",
     ]  # fmt: skip
 
