@@ -58,9 +58,9 @@ def author(
 ) -> Exercise:
     """Run the reference of an exercise and return the exercise, which is not saved.
 
-    ``solve`` runs the cell that solves it: before the query of a reference that describes the state after it, otherwise
-    at the end. Raise StatementError if the reference or the hidden statements fail, SessionError if the hidden data do not
-    change the result of the reference, or if a result is too large.
+    ``solve`` runs the cell that solves it: before the query of a reference that describes the state after it,
+    otherwise at the end. Raise StatementError if the reference or the hidden statements fail, SessionError if the
+    hidden data do not change the result of the reference, or if a result is too large.
     """
     cell, solved_first = parse_cell(definition.sql), False
     if definition.hidden and definition.commits and definition.is_query and not definition.state:
