@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,12 +27,14 @@ LEAST = 3
 MOST = 3
 """The most wrong answers to an exercise that are shown."""
 
+_LITERAL = re.compile(r"(?<!\w)[xX]?'(?:[^']|'')*(?:'|\Z)|((?:[<>=]|\b(?:BETWEEN|AND|LIKE)\b)\s*)[-+]?\d[\w.]*")
+"""A literal in a reason: text, which may have been shortened, or a number of a condition."""
 _LITERALS = ("string", "blob", "number", "param")
 _OPENING, _CLOSING = ("(", "."), (")", ",", ".", ";")
 
 
 class Answer(NamedTuple):
-    """A wrong answer as it is recorded: SQL without literals (see `pattern`), and the first reason of the feedback."""
+    """A wrong answer as it is recorded: SQL and the first reason of the feedback, both without literals."""
 
     sql: str
     reason: str
@@ -51,7 +54,8 @@ def wrong_answer(check: Check) -> Answer | None:
     if check.passed or check.cell is None or not check.cell.statements:
         return None
     text = pattern("; ".join(statement.text for statement in check.cell.statements))
-    reason = mask_passwords(check.messages[0].partition("\n")[0]) if check.messages else ""
+    reason = check.messages[0].partition("\n")[0] if check.messages else ""
+    reason = _LITERAL.sub(r"\1?", mask_passwords(reason))
     if has_secret(text):
         return None
     return Answer(text, "" if has_secret(reason) else shorten(reason, LONGEST_REASON))

@@ -55,6 +55,24 @@ def test_what_is_recorded_of_a_check():
     assert wrong_answer(check("SELECT 1", "see http://ada:secret@x.org/")) == ("select ?", "see http://***@x.org/")
 
 
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("no row of bird has name = 'it''s me': the values are 'Bo' and 'Cy'",
+         "no row of bird has name = ?: the values are ? and ?"),
+        ("no row has a > -5.5 AND b BETWEEN 3 AND 1e3: the largest is 2",
+         "no row has a > ? AND b BETWEEN ? AND ?: the largest is 2"),
+        ("no row has a = x'00ff'; there is 'long te…", "no row has a = ?; there is ?"),
+        ("the student's 2 rows of 3 differ; near \"x\": syntax error",
+         "the student's 2 rows of 3 differ; near \"x\": syntax error"),
+    ],
+)  # fmt: skip
+def test_reasons_have_no_literals(reason, expected):
+    recorded = wrong_answer(check("SELECT 1", reason))
+    assert recorded is not None
+    assert recorded.reason == expected
+
+
 def test_only_answers_and_reasons_of_three_students_are_shown():
     answers = [Answer("a", "x")] * 3 + [Answer("b", "x"), Answer("b", "x"), Answer("b", "y")] + [Answer("c", "z")] * 2
     assert frequent(answers) == [WrongAnswer("a", 3, "x"), WrongAnswer("b", 3, "")]
