@@ -100,6 +100,8 @@ def grade_command(
         runs.update({name if names[1:] else label: found[name] for name in names})
         if not names:
             runs[label] = None
+    if table is not None:
+        table.parent.mkdir(parents=True, exist_ok=True)
     with _progress(sum(path is not None for path in runs.values())) as progress:
         grades = grade(
             runs, source, files=files, timeout=timeout, jobs=jobs or 0, notify=console.print_note, progress=progress

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pipemagic import launcher
-from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.errors import PipemagicError, SessionError, StatementError
 from pipemagic.session.tokens import DATABASE_URL
 from pipemagic.teaching.exercises.checking import Check, hidden_score, results
 from pipemagic.teaching.exercises.exercise import Definition
@@ -106,9 +106,7 @@ def _verified(name: str, file: str, reference: str, data: str, after: str = "") 
             break
         points, note = check.points, ""
         if data:
-            score = hidden_score(check, reference=reference, data=data)
-            if score is None:
-                score = hidden_score_of_cells(check, reference=reference, data=data, after=after)
+            score = _hidden_score(check, reference, data, after)
             if check.passed and score < 1:
                 wrong = "correct on the visible data, wrong on the hidden data"
                 continue
@@ -119,6 +117,17 @@ def _verified(name: str, file: str, reference: str, data: str, after: str = "") 
     if not found and wrong:
         raise SessionError(wrong, code=HIDDEN)
     return found or (0, best, "")
+
+
+def _hidden_score(check: Check, reference: str, data: str, after: str) -> float:
+    """Return the score of an answer on the hidden data; raise SessionError if these do not fit the tables."""
+    try:
+        score = hidden_score(check, reference=reference, data=data)
+        return hidden_score_of_cells(check, reference=reference, data=data, after=after) if score is None else score
+    except StatementError as error:
+        raise SessionError(
+            f"the hidden check fails on the tables as this notebook leaves them: {error.message}"
+        ) from None
 
 
 def report(path: str, name: str, of: float, file: str, reference: str, data: str, after: str) -> None:

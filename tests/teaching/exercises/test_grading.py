@@ -162,6 +162,17 @@ def test_hard_coded_attempts_only_have_no_points(session, tmp_path):
         verified_points("species", fingerprint(exercise), reference=RIGHT, data=data)
 
 
+def test_hidden_data_that_do_not_fit_the_tables_are_named(session, tmp_path):
+    data = "INSERT INTO penguins VALUES (7, 'Gentoo', NULL, NULL)"
+    author(parse_cell("species", f"-- hidden: {data}\n{RIGHT}"), session.connection(), tmp_path).save(tmp_path)
+    exercise = load("species", tmp_path)
+    record(check_cell(exercise, session.read(RIGHT), session.connection()))
+    session.run("INSERT INTO penguins VALUES (7, 'Gentoo', NULL, NULL)")
+    reason = "the hidden check fails on the tables as this notebook leaves them: UNIQUE constraint failed: penguins.id"
+    with pytest.raises(SessionError, match=reason):
+        verified_points("species", fingerprint(exercise), reference=RIGHT, data=data)
+
+
 def test_partial_credit_and_errors_with_their_messages(solve, graded):
     grades = graded(solve("partly", ANSWERS["partly"] | {"species": "SELECT x FROM bird"}))
     assert points(grades) == {"heavy": 3.2, "species": 0, "egg": 0, "ringed": 0}
@@ -241,14 +252,14 @@ def test_the_command_grades_a_class_with_a_broken_submission(solve, source, tmp_
     hard_coded, broken = solve("hard_coded"), solve("unsolved")
     broken.write_text("no notebook")
     paths = [str(path.relative_to(tmp_path)) for path in (hard_coded, broken)]
-    assert cli.main(["exercises", "grade", *paths, "--source", str(source), "--csv", "grades.csv"]) == 0
+    assert cli.main(["exercises", "grade", *paths, "--source", str(source), "--csv", "new/grades.csv"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split() == ["SUBMISSION", "HEAVY", "SPECIES", "EGG", "RINGED", "TOTAL", "PERCENT"]
     assert (
         err.count("cannot read birds.ipynb: ") == err.count("unsolved/birds: 0 points: cannot read birds.ipynb: ") == 1
     )
     assert "hard_coded/birds: species: 0 of 2: correct on the visible data, wrong on the hidden data" in err
-    header, *rows = csv.reader(Path("grades.csv").read_text("utf-8-sig").splitlines())
+    header, *rows = csv.reader(Path("new/grades.csv").read_text("utf-8-sig").splitlines())
     assert header == ["submission", "heavy", "species", "egg", "ringed", "total", "percent", "reasons"]
     assert [row[:-1] for row in rows] == [
         ["hard_coded/birds", "0", "0", "0", "0", "0", "0"], ["unsolved/birds", "0", "0", "0", "0", "0", "0"],
