@@ -99,7 +99,12 @@ def author(
         solve()
     if definition.commits:
         solved = tables_named(connection, texts, content=True)
-        tables = tuple(_without_content(table) if table in solved else table for table in tables)
+        changes = any(table not in solved for table in tables)
+        named = {table.name for table in tables_named(connection, texts)}  # without those that change with them
+        tables = tuple(
+            _without_content(table) if table in solved and (table.name in named or not changes) else table
+            for table in tables
+        )
     created = sorted(objects(connection) - existing) if definition.commits else ()
     return definition.exercise(made.probes, made.baseline, tables, created)
 

@@ -38,6 +38,9 @@ _ARGUMENTS = 5_000  # of an INSERT
 _TOLERANCE = 1e-9
 _AGAIN = "run the cells from the top"
 
+_ACTIONS = {"CASCADE", "SET"}
+"""Words of foreign keys that change rows with those of another table."""
+
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema ORDER BY rowid"
 _COLUMNS = "SELECT name FROM temp.pragma_table_xinfo({}) WHERE hidden = 0 ORDER BY cid"
 _SEQUENCE = "SELECT seq FROM main.sqlite_sequence WHERE name = {}"
@@ -47,13 +50,16 @@ _SEQUENCE = "SELECT seq FROM main.sqlite_sequence WHERE name = {}"
 
 
 def tables_named(connection: Connection, texts: Iterable[str], *, content: bool = False) -> tuple[Table, ...]:
-    """Return the tables that SQL or other text names, directly or in a view; with ``content`` also their rows."""
+    """Return the tables that SQL or other text names, directly or in a view.
+
+    With ``content`` also their rows, and the tables that change with them: by triggers, and by foreign keys.
+    """
     words = [token.text for text in texts for token in sql.tokens(text) if token.kind in ("word", "quoted", "string")]
 
     def read(database: Database) -> tuple[Table, ...]:
         with rolled_back(database) as stream:
             schema = _schema(stream)
-            names = _with_views({sql.normalize(word) for word in words}, schema)
+            names = _with_others({sql.normalize(word) for word in words}, schema, changes=content)
             chosen = [item.name for item in schema if item.is_table and sql.normalize(item.name) in names]
             return tuple(_table(stream, name, schema, content=content) for name in chosen)
 
@@ -75,15 +81,21 @@ class _Object(msgspec.Struct, frozen=True, array_like=True):
         return self.kind == "table" and ordinary and not self.name.startswith("sqlite_")
 
 
-def _with_views(names: set[str], schema: Sequence[_Object]) -> set[str]:
-    """Return names with those that views among them read."""
-    views = {sql.normalize(item.name): item.sql or "" for item in schema if item.kind == "view"}
-    pending = [name for name in names if name in views]
-    while pending:
-        words = {sql.normalize(token.text) for token in sql.tokens(views.pop(pending.pop()))}
-        pending += [name for name in words - set(pending) if name in views]
-        names = names | words
-    return names
+def _with_others(names: set[str], schema: Sequence[_Object], *, changes: bool) -> set[str]:
+    """Return names with those that views among them read; with ``changes`` also those that change with them."""
+    known = {sql.normalize(item.name) for item in schema if item.is_table}
+    found, size = set(names), -1
+    while len(found) > size:
+        size = len(found)
+        for item in schema:
+            tokens = [*sql.tokens(item.sql or "")]
+            words = {sql.normalize(token.text) for token in tokens}
+            own, table = sql.normalize(item.name), sql.normalize(item.table)
+            if (item.kind == "view" and own in found) or (changes and item.kind == "trigger" and table in found):
+                found |= words
+            elif changes and item.is_table and words & found & known and _ACTIONS & {token.word for token in tokens}:
+                found.add(own)
+    return found
 
 
 def _table(stream: ClientStream, name: str, schema: Sequence[_Object], *, content: bool) -> Table:

@@ -107,14 +107,33 @@ INSERT INTO pair VALUES ('a', 1), ('a', 2)""")
     assert infinite[2] in (math.inf, None)  # sqld returns infinities as null
     any_session.run("DELETE FROM pair; UPDATE parent SET name = NULL, x = 1")
     any_session.run("INSERT INTO parent (name) VALUES ('new')")
-    any_session.run("DELETE FROM log WHERE text = 'new'; DROP INDEX by_x; DROP TRIGGER logged")
+    any_session.run("DROP INDEX by_x; DROP TRIGGER logged")
     assert restore(exercise, any_session.connection()) == (
-        "Restored parent (6 rows) and pair (2 rows). Run your answer again."
+        "Restored parent (6 rows), child (3 rows), pair (2 rows) and log (7 rows). Run your answer again."
     )
     assert dump(any_session) == before
     any_session.run("INSERT INTO child VALUES (6, 'foreign keys are checked again')")
     with pytest.raises(StatementError, match="FOREIGN KEY"):
         any_session.run("INSERT INTO child VALUES (77, '')")
+
+
+@pytest.mark.parametrize("any_session", ["in_process", "on_sqld"], indirect=True)
+def test_tables_that_change_with_those_of_the_answer_are_restored(any_session, tmp_path):
+    any_session.run(
+        "CREATE TABLE keeper (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO keeper VALUES (1, 'Ada'), (2, 'Bo');"
+        "CREATE TABLE shift (keeper INTEGER REFERENCES keeper ON DELETE CASCADE);"
+        "INSERT INTO shift VALUES (1), (1), (2);"
+        "CREATE TABLE gone (name TEXT); CREATE TABLE other (id INTEGER REFERENCES keeper);"
+        "CREATE TRIGGER go AFTER DELETE ON keeper BEGIN INSERT INTO gone VALUES (old.name); END"
+    )
+    before = dump(any_session)
+    exercise = commit(any_session, tmp_path, "UPDATE keeper SET name = 'Cy' WHERE id = 2")
+    assert [table.name for table in exercise.tables if table.definitions] == ["keeper", "shift", "gone"]
+    any_session.run("PRAGMA foreign_keys = ON; DELETE FROM keeper WHERE id > 0")
+    assert any_session.run("SELECT count(*) AS n FROM gone").n[0] == 2
+    assert any_session.run("SELECT count(*) AS n FROM shift").n[0] == 0
+    restore(exercise, any_session.connection())
+    assert dump(any_session) == before
 
 
 def test_a_reset_waits_for_no_open_transaction(session, tmp_path):
