@@ -271,7 +271,10 @@ class ExerciseMagics(PluginMagics):
         if definition.commits and not made.commits:
             say(f"%check {made.name} --reset will restore nothing: no table changed, or one with too many rows.")
         show(Feedback(checking.record(outcome)))
-        return self._answer(outcome)
+        answer = self._answer(outcome)
+        if answer is not None and not len(answer) and not (made.probes[0].sql or definition.hidden):
+            say(f"{made.name} has no rows, so each answer without rows is right: add `-- hidden: ...` with some.")
+        return answer
 
     def _check_hidden(self, definition: Definition, solution: str, outcome: Check) -> None:
         """Raise SessionError if the solution is wrong on the hidden data, as a hard-coded one is."""

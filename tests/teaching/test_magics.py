@@ -214,6 +214,13 @@ def test_an_exercise_that_cannot_be_reset_is_noted(birds):
     assert "%check one --reset will restore nothing: no table changed, or one with too many rows." in defined.out
 
 
+def test_a_result_without_rows_is_noted(birds):
+    note = "none has no rows, so each answer without rows is right: add `-- hidden: ...` with some."
+    query = "SELECT name FROM birds WHERE kind = 'auk'"
+    assert note in birds(f"%%exercise none\n-- task: x\n{query}").out
+    assert note not in birds(f"%%exercise none\n-- hidden: UPDATE birds SET kind = 'auk'\n{query}").out
+
+
 def test_a_solution_of_python(birds):
     birds("import pandas as pd")
     defined = birds(
@@ -254,6 +261,8 @@ def test_another_connection_and_another_folder(birds, tmp_path):
         ("%%check kind\nSELECT 1", "did you mean kinds?"),
         ("%check kinds", "kinds checks a result, not the state of the database"),
         ("%%exercise kinds\n-- pionts: 2\nSELECT 1", "did you mean points?"),
+        ("%%exercise no\n-- variable: v\nDELETE FROM birds", "a DataFrame is compared with the result of a query"),
+        ("%%exercise no\n-- variable: v\n-- state: SELECT 1\nSELECT 2", "leave out `-- state:`"),
     ],
 )
 def test_wrong_lines(birds, cell, message):

@@ -63,6 +63,9 @@ def author(
     hidden data do not change the result of the reference, or if a result is too large.
     """
     cell, solved_first = parse_cell(definition.sql), False
+    if definition.variable and (definition.state or not definition.is_query):
+        hint = "end the reference with a query and leave out `-- state:`, or leave out `-- variable:`"
+        raise SessionError("a DataFrame is compared with the result of a query", hint=hint)
     if definition.hidden and definition.commits and definition.is_query and not definition.state:
         hint = "write statements that solve it as the reference, and a query of the state as `-- state:`"
         raise SessionError("hidden data need a reference that makes the state", hint=hint)
