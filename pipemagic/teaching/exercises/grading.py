@@ -42,6 +42,7 @@ NOTHING = "nothing handed in"
 _NOT_REPORTED = "the check did not report its points"
 
 _CHECK = re.compile(r"^[ \t]*%%?check[ \t]+([\w-]+)", re.MULTILINE)
+_TEMPORARY = re.compile(r"^[ \t]*%pipedb[ \t]+connect\b.*\s--temporary\b", re.MULTILINE)
 _CARD = re.compile(r"^([ \t]*%pipedb[ \t]+connect\b)(.*\s--code[ \t=].*)$", re.MULTILINE)
 """The line of a card of a class: its code has been used in the lesson."""
 _REPORT = "from pipemagic.teaching.exercises.grading import report\nreport(*{!r})"
@@ -182,6 +183,11 @@ class Assignment:
         self.fingerprints = self.exercises.fingerprints()
         form = release(self.notebook, self.fingerprints)
         self.released = {_source(cell) for cell in form["cells"]}
+
+    @property
+    def shares_database(self) -> bool:
+        """True if all runs use the database of PIPEMAGIC_URL, and none a temporary service."""
+        return bool(os.environ.get(DATABASE_URL)) and not any(map(_TEMPORARY.search, self.released))
 
     @property
     def commits(self) -> list[str]:
@@ -393,7 +399,8 @@ def grade(
     time, by default one for each processor, and one if all use the database of PIPEMAGIC_URL. ``notify`` gets notes,
     ``progress`` the number of notebooks that have run.
     """
-    assignment, shared = Assignment.read(source, files, timeout), bool(os.environ.get(DATABASE_URL))
+    assignment = Assignment.read(source, files, timeout)
+    shared = assignment.shares_database
     if shared and jobs > 1:
         raise SessionError(
             f"cannot run {jobs} notebooks at a time, since all of them use the database of {DATABASE_URL}",

@@ -103,7 +103,8 @@ def test_the_day_of_a_teacher(run, embedded, tmp_path, monkeypatch):
     with (tmp_path / "points.csv").open(encoding="utf-8-sig", newline="") as file:
         points = {row["id"]: float(row["Grade"]) for row in csv.DictReader(file)}
     assert points == {"101": 2.2, "102": 2.2, "103": 2.2, "104": 3, "105": 0}
-    assert "Noor Haddad" in err
+    assert "The solutions were not run: all notebooks use the database of PIPEMAGIC_URL" in err
+    assert "Nothing handed in, so 0 points: Noor Haddad." in err
     assert len(list((tmp_path / "feedback").iterdir())) == 5
     assert run(*grade[:2], "nothing.ipynb", *grade[3:])[0] != 0
 

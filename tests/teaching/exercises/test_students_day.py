@@ -49,7 +49,7 @@ def assert_says(shown, *parts):
         assert part in shown
 
 
-def test_the_day_of_a_student(folder, source, tmp_path):
+def test_the_day_of_a_student(folder, source, tmp_path, monkeypatch):
     with kernel(folder, tmp_path) as student:
         *_, heavy, adelies, _, moved = student.run_all(folder / "lesson-1.ipynb")
         assert [text.strip() for text in (heavy, adelies, moved)] == [
@@ -77,7 +77,11 @@ def test_the_day_of_a_student(folder, source, tmp_path):
         assert "bird has 3 rows, the exercise was made with 4: run the cells from the top" in changed.splitlines()[1]
         student.save(tmp_path / "handed in" / "lesson-1.ipynb")  # without the file and the folder of the exercises
     # The wrong answers come first in this notebook, and the data change at its end: the best attempt counts.
-    grades = grade({"Ada": tmp_path / "handed in" / "lesson-1.ipynb"}, source)
+    # Each run has a temporary service, so the variable changes nothing, and the solutions run first.
+    monkeypatch.setenv("PIPEMAGIC_URL", "http://127.0.0.1:1")
+    notes = list[str]()
+    grades = grade({"Ada": tmp_path / "handed in" / "lesson-1.ipynb"}, source, jobs=2, notify=notes.append)
+    assert notes == []
     assert {mark.exercise: (mark.points, mark.message) for mark in grades} == {
         "heavy": (2, ""), "adelies": (1, ""), "moved": (2, ""),
     }  # fmt: skip
