@@ -6,8 +6,6 @@ import os
 import re
 import secrets
 import shutil
-import signal
-import sys
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -230,8 +228,7 @@ class Assignment:
         self.stopped = True
         for client in list(self.kernels):
             with suppress(AttributeError, OSError):  # it is starting, or has ended
-                pid: int = client.km.provisioner.pid  # type: ignore[union-attr]
-                os.kill(pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+                client.km.provisioner.process.kill()  # type: ignore[union-attr]
 
     def _graded(self, notebook: Callable[[], Any], beside: Path | None, name: str) -> list[Grade]:
         by_name, problem = dict[str, Grade](), ""
