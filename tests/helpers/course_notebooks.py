@@ -53,6 +53,27 @@ SELECT name, ring FROM bird"""
 
 EXERCISES = (HEAVY, SPECIES, EGG, RINGED)
 
+COUNTED = """\
+%%exercise counted
+-- task: Store the number of birds that weigh more than 3.4 kg in the DataFrame `counted`, as `n`.
+-- variable: counted
+-- hidden: DELETE FROM bird WHERE name = 'Bo'
+-- solution: %%sql -o counted
+--   SELECT count(*) AS n FROM bird WHERE mass > 3400
+SELECT count(*) AS n FROM bird WHERE mass > 3400"""
+
+FED = """\
+%%exercise fed
+-- task: The mass of each Gentoo grows by 10 g. Change `bird` in an atomic cell.
+-- state: SELECT name, mass FROM bird
+-- hidden: UPDATE bird SET mass = mass + 100
+-- solution: %%sql --atomic
+--   UPDATE bird SET mass = mass + 10 WHERE species = 'Gentoo'
+UPDATE bird SET mass = mass + 10 WHERE species = 'Gentoo'"""
+
+WITH_CELLS = (*EXERCISES, COUNTED, FED)
+"""Also exercises with hidden data whose answers are cells of their own."""
+
 ANSWERS: dict[str, dict[str, str]] = {
     "right": {
         "heavy": "SELECT name, mass FROM bird WHERE mass > 3400 ORDER BY mass DESC",
@@ -70,6 +91,14 @@ ANSWERS: dict[str, dict[str, str]] = {
     "tampered": {"species": "SELECT 1 AS one", "egg": "SELECT 1 AS one"},
 }
 ANSWERS["mixed"] = {**ANSWERS["partly"], **ANSWERS["hard_coded"], "egg": ANSWERS["error"]["egg"]}
+CELLS = {
+    "counted": "%%sql -o counted\nSELECT sum(mass > 3400) AS n FROM bird",
+    "fed": "%%sql --atomic\nUPDATE bird SET mass = 10 + mass WHERE species LIKE 'gentoo'",
+}
+LITERAL_CELLS = {
+    "counted": "import pandas as pd\ncounted = pd.DataFrame({'n': [3]})",
+    "fed": "%sql UPDATE bird SET mass = 5060 WHERE name = 'Bo'",
+}
 RINGED_ANSWER = "%%sql --atomic\nALTER TABLE bird ADD COLUMN ring INTEGER;\nUPDATE bird SET ring = 1 WHERE name = 'Ada'"
 
 
@@ -100,15 +129,19 @@ def run(notebook: Any, folder: Path) -> None:
     ).execute()  # fmt: skip
 
 
-def write_answers(released: Path, target: Path, answers: Mapping[str, str], ringed: str = "") -> None:
-    """Write a student's notebook: the released one with SQL below the `%%check` lines."""
+def write_answers(
+    released: Path, target: Path, answers: Mapping[str, str], ringed: str = "", cells: Mapping[str, str] = {}
+) -> None:
+    """Write a student's notebook: the released one with SQL below the `%%check` lines, and with cells by exercise."""
     notebook = nbformat.read(released, as_version=4)
+    checks = [f"{cell.source} ".split()[1:2] for cell in notebook.cells if cell.source.startswith("%check ")]
     for cell in notebook.cells:
         first = cell.source.partition("\n")[0].split()
         if first[:1] == ["%%check"] and first[1] in answers:
             cell.source = f"{cell.source}\n{answers[first[1]]}"
-        elif cell.source.startswith("# Write your cell here.") and ringed:
-            cell.source = ringed
+        elif cell.source.startswith("# Write your cell here."):
+            [name] = checks.pop(0)
+            cell.source = cells.get(name, ringed if name == "ringed" else "") or cell.source
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, target)
 

@@ -12,8 +12,10 @@ import pytest
 from client_packages import CannotInstall
 from course_notebooks import (
     ANSWERS,
-    EXERCISES,
+    CELLS,
+    LITERAL_CELLS,
     RINGED_ANSWER,
+    WITH_CELLS,
     read_a_file,
     sources,
     tamper,
@@ -53,7 +55,7 @@ def course(nbgrader, tmp_path_factory):
     exchange.chmod(0o777)
     for directory in (course, student):
         (directory / "nbgrader_config.py").write_text(CONFIG.format(exchange=str(exchange)))
-    source = write_source(folder / "teacher", *EXERCISES)
+    source = write_source(folder / "teacher", *WITH_CELLS)
     read_a_file(source)
     (course / "source" / "homework").mkdir(parents=True)
     release_file(source, course / "source" / "homework" / "birds.ipynb", "nbgrader")
@@ -62,13 +64,14 @@ def course(nbgrader, tmp_path_factory):
     nbgrader.run(student, "nbgrader", "fetch_assignment", "homework")
     fetched = student / "homework" / "birds.ipynb"
     unsolved = shutil.copytree(student / "homework", folder / "unsolved")
-    write_answers(fetched, fetched, ANSWERS["right"], RINGED_ANSWER)
+    write_answers(fetched, fetched, ANSWERS["right"], RINGED_ANSWER, CELLS)
     nbgrader.run(student, "nbgrader", "submit", "homework")
     nbgrader.run(course, "nbgrader", "collect", "homework")
     for name in ("mixed", "unsolved", "tampered"):
         own = course / "submitted" / name / "homework"
         shutil.copytree(unsolved, own)
-        write_answers(own / "birds.ipynb", own / "birds.ipynb", ANSWERS[name])
+        literals = LITERAL_CELLS if name == "mixed" else {}
+        write_answers(own / "birds.ipynb", own / "birds.ipynb", ANSWERS[name], cells=literals)
         (own / "data" / "notes.txt").unlink()
     tamper(course / "submitted" / "tampered" / "homework" / "birds.ipynb")
     nbgrader.run(course, "nbgrader", "autograde", "homework")
@@ -90,30 +93,31 @@ def test_the_released_notebook_contains_no_solution(course):
     for secret in ("ORDER BY mass", "GROUP BY", "'Eve'", "(7, 'Ada'", "--atomic", "SOLUTION", "HIDDEN"):
         assert secret not in text
     assert {path.name for path in (course / "release" / "homework" / "exercises").iterdir()} == {
-        "egg.json", "heavy.json", "ringed.json", "species.json",
+        "counted.json", "egg.json", "fed.json", "heavy.json", "ringed.json", "species.json",
     }  # fmt: skip
     assert (course / "release" / "homework" / "data" / "notes.txt").read_text() == "notes"
 
 
 def test_a_right_submission_has_all_points(grades):
-    assert grades[STUDENT] == (9, 9)
+    assert grades[STUDENT] == (11, 11)
 
 
 def test_a_partly_right_answer_has_partial_credit_and_needs_no_data_file(grades):
-    assert grades["mixed"] == (3.2, 9)
+    assert grades["mixed"] == (3.2, 11)
 
 
 def test_a_hard_coded_answer_fails_the_hidden_test(course):
     notebook = nbformat.read(course / "autograded" / "mixed" / "homework" / "birds.ipynb", as_version=4)
     cells = {cell.id: cell for cell in notebook.cells}
-    assert "species: passed, 2 of 2 points" in json.dumps(cells["species-answer"].outputs)
-    assert "correct on the visible data, wrong on the hidden data" in json.dumps(cells["species-points"].outputs)
+    for name, shown in {"species": "species-answer", "counted": "counted-check", "fed": "fed-check"}.items():
+        assert f"{name}: passed" in json.dumps(cells[shown].outputs)
+        assert "correct on the visible data, wrong on the hidden data" in json.dumps(cells[f"{name}-points"].outputs)
     assert "no such table: nest" in json.dumps(cells["egg-answer"].outputs)
 
 
 @pytest.mark.parametrize("student", ["unsolved", "tampered"])
 def test_no_points(grades, student):
-    assert grades[student] == (0, 9)
+    assert grades[student] == (0, 11)
 
 
 def test_the_tampered_answers_passed_before_grading(course):

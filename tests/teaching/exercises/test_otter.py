@@ -11,8 +11,10 @@ import pytest
 from client_packages import CannotInstall
 from course_notebooks import (
     ANSWERS,
-    EXERCISES,
+    CELLS,
+    LITERAL_CELLS,
     RINGED_ANSWER,
+    WITH_CELLS,
     read_a_file,
     sources,
     tamper,
@@ -22,6 +24,8 @@ from course_notebooks import (
 from graders import install
 
 from pipemagic.teaching.exercises.release import release_file
+
+NO_CELLS = {"counted": (0, 1), "fed": (0, 1)}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,7 @@ def otter(request, tmp_path_factory, require_real):
 def assigned(otter, tmp_path_factory):
     """The folder that `otter assign` writes; it runs the solutions, which must have all points."""
     folder = tmp_path_factory.mktemp("assigned")
-    source = write_source(folder / "teacher", *EXERCISES)
+    source = write_source(folder / "teacher", *WITH_CELLS)
     read_a_file(source)
     release_file(source, folder / "master" / "birds.ipynb", "otter")
     otter.run(folder, "otter", "assign", "master/birds.ipynb", "made")
@@ -62,10 +66,11 @@ def scores(otter, assigned, tmp_path):
 def solve(assigned, tmp_path):
     """Write the answers of a student to a copy of the released folder; return the notebook."""
 
-    def solve(name, ringed=""):
+    def solve(name, ringed="", cells=None):
         shutil.copytree(assigned / "student", tmp_path / "student")
-        write_answers(assigned / "student" / "birds.ipynb", tmp_path / "student" / "birds.ipynb", ANSWERS[name], ringed)
-        return tmp_path / "student" / "birds.ipynb"
+        notebook = tmp_path / "student" / "birds.ipynb"
+        write_answers(assigned / "student" / "birds.ipynb", notebook, ANSWERS[name], ringed, cells or {})
+        return notebook
 
     return solve
 
@@ -78,23 +83,34 @@ def test_the_students_folder_contains_no_solution(assigned):
     for secret in ("ORDER BY mass", "GROUP BY", "'Eve'", "(7, 'Ada'", "--atomic", "SOLUTION", "verified_points"):
         assert secret not in text
     assert sorted(path.name for path in (assigned / "student" / "exercises").iterdir()) == [
-        "egg.json", "heavy.json", "ringed.json", "species.json",
+        "counted.json", "egg.json", "fed.json", "heavy.json", "ringed.json", "species.json",
     ]  # fmt: skip
     assert (assigned / "student" / "data" / "notes.txt").read_text() == "notes"
 
 
 def test_a_right_submission_has_all_points(solve, scores):
-    found = scores(solve("right", RINGED_ANSWER))
-    assert found == {"heavy": (4, 4), "species": (2, 2), "egg": (1, 1), "ringed": (2, 2)}
+    found = scores(solve("right", RINGED_ANSWER, CELLS))
+    assert found == {
+        "heavy": (4, 4),
+        "species": (2, 2),
+        "egg": (1, 1),
+        "ringed": (2, 2),
+        "counted": (1, 1),
+        "fed": (1, 1),
+    }
 
 
 def test_partly_right_hard_coded_and_failing_answers(solve, scores):
+    """Values in the place of a query pass the visible check, in cells of their own, too."""
     # heavy has 3.2 points elsewhere, here rounded down to quarters; species fails on the hidden data.
-    assert scores(solve("mixed")) == {"heavy": (3, 4), "species": (0, 2), "egg": (0, 1), "ringed": (0, 2)}
+    assert (
+        scores(solve("mixed", cells=LITERAL_CELLS))
+        == {"heavy": (3, 4), "species": (0, 2), "egg": (0, 1), "ringed": (0, 2)} | NO_CELLS
+    )
 
 
 def test_an_unsolved_notebook_has_no_points(solve, scores):
-    assert scores(solve("unsolved")) == {"heavy": (0, 4), "species": (0, 2), "egg": (0, 1), "ringed": (0, 2)}
+    assert scores(solve("unsolved")) == {"heavy": (0, 4), "species": (0, 2), "egg": (0, 1), "ringed": (0, 2)} | NO_CELLS
 
 
 def test_a_submission_with_edited_files_has_no_points(solve, scores, tmp_path):
