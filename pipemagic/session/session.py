@@ -280,6 +280,8 @@ class Session:
         """
         if limits is not None:
             check_limits(limits, temporary=temporary)
+        if token is not None and code is not None:
+            raise SessionError("the token has more than one source", hint="use token or code")
         source = tokens.TokenSource.of(token_env, token_file, keyring, code, remember=remember)
         key = tokens.KeySource.of(encryption_key_env, encryption_key_keyring)
         variable, of_project = "", False

@@ -248,8 +248,9 @@ def test_codes_need_the_address_of_a_service(served, session, new_code):
     with pytest.raises(SessionError, match="a token is for an address") as refused:
         session(PIPEMAGIC_API_URL=served.url, PIPEMAGIC_API_TOKEN=served.platform_token).connect("flights", code=code)
     assert refused.value.hint == "%pipedb connect ADDRESS --code LETTERS"
-    with pytest.raises(SessionError, match="more than one source"):
-        session().connect(served.url, code=code, token_env="MINE")
+    for other in ({"token_env": "MINE"}, {"token": "of another database"}):
+        with pytest.raises(SessionError, match="more than one source"):
+            session().connect(served.url, code=code, **other)
     named = session(PIPEMAGIC_URL=served.url, PIPEMAGIC_TOKEN="of another database")
     assert named.connect(code=code, name="mine").name == "mine"
     assert value(named) == [1]
