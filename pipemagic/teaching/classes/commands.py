@@ -111,6 +111,7 @@ def create(
         extended = new_tokens or lesson.expires <= time.time() or not any(seat.token for seat in lesson.seats)
         if extended:
             lesson.expires = time.time() + expires
+            lesson.codes = True  # the service may have them by now
         names = {seat.database: seat.student for seat in lesson.seats}
         new = creation.add_students(lesson, roster.students, api.slug)
         _check_names(lesson, names, rename=rename)

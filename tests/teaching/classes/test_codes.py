@@ -197,6 +197,22 @@ def test_the_command_prints_the_line_to_type(embedded, monkeypatch, capsys):
     assert "did you mean Ada?" in capsys.readouterr().err
 
 
+def test_the_next_lesson_has_codes_if_the_service_has_them_by_then(embedded, monkeypatch, tmp_path):
+    monkeypatch.setenv("PIPEMAGIC_API_URL", embedded.api.url)
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", embedded.token)
+    monkeypatch.chdir(tmp_path)
+    class_ = new_class(embedded, "Ada")
+    class_.codes, class_.seats[0].one_time_code = False, ""  # as an earlier version of the service left them
+    class_.save()
+    (tmp_path / "roster.csv").write_text("name\nAda\n", "utf-8")
+    command = ["class", "create", "roster.csv", "--group", "default", "--name", class_.name]
+    assert cli.main(command) == 0
+    assert model.load(class_.name).seats[0].one_time_code == ""
+    assert cli.main([*command, "--new-tokens"]) == 0
+    [seat] = model.load(class_.name).seats
+    assert opened(embedded, seat) == seat.database
+
+
 def test_cards_have_qr_codes_where_segno_is_installed(embedded, monkeypatch):
     class_ = new_class(embedded, "Ada")
     monkeypatch.setitem(sys.modules, "segno", None)
