@@ -48,7 +48,7 @@ SLOW = [
     "service/test_request_log.py", "service/test_slow_clients.py", "teaching/classes",
     "teaching/exercises/test_grading.py", "teaching/exercises/test_grading_a_class.py",
     "teaching/exercises/test_nbgrader.py", "teaching/exercises/test_otter.py",
-    "teaching/exercises/test_students_day.py",
+    "teaching/exercises/test_course_resets.py", "teaching/exercises/test_students_day.py",
     "teaching/test_progress.py",
     "../notebooks/features.ipynb", "../notebooks/teacher",
 ]  # fmt: skip
