@@ -358,10 +358,11 @@ class _Scope:
         if few and len(few) <= _FEW:
             values = join_words([_value(row[0]) for row in few])
             return f": the only value is {values}" if len(few) == 1 else f": the values are {values}"
-        if bounds is None or not all(isinstance(number, int | float) for number in (value, *bounds)):
+        numbers = [number for number in (value, *(bounds or ())) if isinstance(number, int | float)]
+        if len(numbers) < 3:
             return ""
-        low, high = bounds
-        if not low <= value <= high:  # type: ignore[operator]
+        wanted, low, high = numbers
+        if not low <= wanted <= high:
             return f": the values are from {_value(low)} to {_value(high)}"
         near = f"SELECT {text} FROM {self.source} WHERE {text} IS NOT NULL ORDER BY abs({text} - {literal(value)})"
         row = self._row(f"{near} LIMIT 1")

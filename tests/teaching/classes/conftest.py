@@ -10,7 +10,7 @@ import pytest
 from hosted_api import HostedApi
 from served import serve
 
-from pipemagic import connect
+from pipemagic import cli, connect
 from pipemagic.client.database import Database
 from pipemagic.management_api.client import Management, management
 
@@ -128,9 +128,24 @@ def waits(monkeypatch) -> list[float]:
 
 
 @pytest.fixture
-def embedded(request):
-    """The embedded service."""
-    yield from _cleaned(_embedded(request))
+def embedded(request, monkeypatch):
+    """The embedded service, which commands use."""
+    for place in _cleaned(_embedded(request)):
+        monkeypatch.setenv("PIPEMAGIC_API_URL", place.api.url)
+        monkeypatch.setenv("PIPEMAGIC_API_TOKEN", place.token)
+        yield place
+
+
+@pytest.fixture
+def command(embedded, tmp_path, monkeypatch, capsys):
+    """Run a command on the embedded service, in an empty folder; return code, output and messages."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = cli.main([*arguments])
+        return code, *capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture

@@ -180,9 +180,7 @@ def test_codes_end_with_the_class(embedded):
     assert exchange(embedded, class_.seats[0].one_time_code) == "CODE_WRONG"
 
 
-def test_the_command_prints_the_line_to_type(embedded, monkeypatch, capsys):
-    monkeypatch.setenv("PIPEMAGIC_API_URL", embedded.api.url)
-    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", embedded.token)
+def test_the_command_prints_the_line_to_type(embedded, capsys):
     class_ = new_class(embedded, "Ada", "Grace")
     assert cli.main(["class", "code", "ada", class_.seats[1].database]) == 0
     out, err = capsys.readouterr()
@@ -198,8 +196,6 @@ def test_the_command_prints_the_line_to_type(embedded, monkeypatch, capsys):
 
 
 def test_the_next_lesson_has_codes_if_the_service_has_them_by_then(embedded, monkeypatch, tmp_path):
-    monkeypatch.setenv("PIPEMAGIC_API_URL", embedded.api.url)
-    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", embedded.token)
     monkeypatch.chdir(tmp_path)
     class_ = new_class(embedded, "Ada")
     class_.codes, class_.seats[0].one_time_code = False, ""  # as an earlier version of the service left them

@@ -11,10 +11,11 @@ import subprocess
 import sys
 import time
 from datetime import datetime
+from functools import partial
 
 import pytest
 
-from pipemagic import cli, connect
+from pipemagic import connect
 from pipemagic.teaching.classes import commands, model
 from pipemagic.teaching.classes.model import Class, Seat
 
@@ -22,20 +23,11 @@ ROSTER = "name;email\nAda <b>Lovelace</b>;ada@x.org\nJörg Müller;joerg@x.org\n
 
 
 @pytest.fixture
-def run(embedded, tmp_path, monkeypatch, capsys):
-    """Run a command on the embedded service, in an empty folder with a roster; return code, output and messages."""
-    monkeypatch.setenv("PIPEMAGIC_API_URL", embedded.api.url)
-    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", embedded.token)
-    monkeypatch.chdir(tmp_path)
+def run(command, embedded, tmp_path):
+    """Run a command on classes, in a folder with a roster."""
     (tmp_path / "SQL 101.csv").write_text(ROSTER, encoding="utf-8")
     embedded.template()
-
-    def run(*arguments):
-        code = cli.main(["class", *arguments])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+    return partial(command, "class")
 
 
 def read_handouts(folder):

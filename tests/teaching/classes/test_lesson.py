@@ -35,9 +35,7 @@ OTHERS = [FIRST, FIRST, "select a", "select b", "select c"]
 
 
 @pytest.fixture
-def lesson(embedded, shell, tmp_path, monkeypatch):
-    monkeypatch.setenv("PIPEMAGIC_API_URL", embedded.api.url)
-    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", embedded.token)
+def lesson(shell, embedded, tmp_path, monkeypatch):  # the shell comes first: it has an environment of its own
     monkeypatch.chdir(tmp_path)
     embedded.template("birds", BIRDS)
     names = ["Anna Müller"] * 3 + [f"Student {number:03}" for number in range(3, STUDENTS)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 
 import pytest
 
-from pipemagic import cli, connect
+from pipemagic import connect
 from pipemagic.client.database import Database
 from pipemagic.teaching.classes import creation, model, status
 from pipemagic.teaching.classes.model import Class
@@ -19,10 +20,8 @@ ROW = "INSERT INTO pipemagic_progress(id, cells, errors, error, exercise, points
 
 
 @pytest.fixture
-def made(embedded, monkeypatch):
+def made(embedded):
     """A class of three students on the embedded service, whose commands use it."""
-    monkeypatch.setenv("PIPEMAGIC_API_URL", embedded.api.url)
-    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", embedded.token)
     made = Class("sql", embedded.api.url, embedded.api.slug, "default", expires=time.time() + 3600)
     students = [Student(str(number), name) for number, name in enumerate(["Ada", "Jörg Müller", LONG])]
     creation.add_students(made, students, embedded.api.slug)
@@ -31,15 +30,8 @@ def made(embedded, monkeypatch):
 
 
 @pytest.fixture
-def run(capsys):
-    """Run ``class status``; return the code, the lines and the messages."""
-
-    def run(*arguments):
-        code = cli.main(["class", "status", *arguments])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+def run(command):
+    return partial(command, "class", "status")
 
 
 def write(seat, *statements):

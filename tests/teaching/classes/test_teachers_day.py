@@ -9,7 +9,6 @@ from contextlib import ExitStack
 import pytest
 from lesson import RIGHT, kernel, write_lesson
 
-from pipemagic import cli
 from pipemagic.teaching.classes import model
 
 ROSTER = """\
@@ -26,18 +25,10 @@ WRONG = "%%check adelies\nSELECT name FROM bird WHERE species = '{}'"
 
 
 @pytest.fixture
-def run(embedded, tmp_path, monkeypatch, capsys):
-    """Run a command on the embedded service, in the folder of the teacher; return code, output and messages."""
-    monkeypatch.setenv("PIPEMAGIC_API_URL", embedded.api.url)
-    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", embedded.token)
-    monkeypatch.chdir(tmp_path)
+def run(command, tmp_path):
+    """Run a command in the folder of the teacher."""
     (tmp_path / "roster.csv").write_text(ROSTER, "utf-8")
-
-    def run(*arguments):
-        code = cli.main([*arguments])
-        return code, *capsys.readouterr()
-
-    return run
+    return command
 
 
 def cards(page):
