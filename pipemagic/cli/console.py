@@ -9,7 +9,7 @@ import re
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,21 @@ def print_line(line: str = "", *, err: bool = False) -> None:
 def print_note(line: str) -> None:
     """Print a line that is not part of the result to standard error, without passwords in addresses."""
     print_line(mask_passwords(line), err=True)
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on standard error, if that is a terminal; its function takes how many are done, and of how many."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr, show_pos=True) as bar:
+
+        def progress(done: int, of: int) -> None:
+            bar.length = of
+            bar.update(done - bar.pos)
+
+        yield progress
 
 
 def print_error(error: PipemagicError) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
@@ -25,7 +23,6 @@ from pipemagic.config import write_private
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management
 from pipemagic.teaching.classes import creation, model, status
-from pipemagic.teaching.classes.creation import Progress
 from pipemagic.teaching.classes.model import Class, Seat
 from pipemagic.teaching.classes.roster import Roster, folded, read_roster, slug
 from pipemagic.teaching.classes.serve import serve
@@ -116,7 +113,7 @@ def create(
         new = creation.add_students(lesson, roster.students, api.slug)
         _check_names(lesson, names, rename=rename)
         _print_notes(lesson, roster, extended=extended, new=len(new))
-        with _progress_bar() as progress, with_group_hint(api, group):
+        with console.progress_bar("students") as progress, with_group_hint(api, group):
             creation.create(api, lesson, progress=progress, notify=console.print_note)
         files = _write_handouts(lesson, output)
     console.print_line(f"{name}: {plural(len(lesson.seats), 'student')}, tokens until {_local(lesson.expires)}")
@@ -221,7 +218,7 @@ def reset(
         seats = lesson.seats if everyone else lesson.find(students)
         whose = plural(len(seats), "student") if everyone else ", ".join(map(lesson.label, seats))
         console.confirm(f"Discard everything in the databases of {whose}?", yes=yes)
-        with _progress_bar() as progress:
+        with console.progress_bar("students") as progress:
             renewed = creation.reset(api, lesson, seats, progress, console.print_note)
     for seat in seats:
         console.print_line(lesson.label(seat))
@@ -292,26 +289,11 @@ def close(api: Management, name: str, confirm: str) -> None:
         _check_service(api, lesson)
         count = plural(len(lesson.seats), "database")
         console.confirm_name(f"Permanently delete {count} and all work of the students?", lesson.name, confirm)
-        with _progress_bar() as progress:
+        with console.progress_bar("students") as progress:
             foreign = creation.close(api, lesson, progress, console.print_note)
     for seat in foreign:
         console.print_note(f"The database {seat.database} was not deleted because it does not belong to the class.")
     console.print_line(lesson.name)
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Progress]:
-    """Show a bar on standard error, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    with click.progressbar(length=1, label="students", file=sys.stderr, show_pos=True) as bar:
-
-        def progress(done: int, of: int) -> None:
-            bar.length = of
-            bar.update(done - bar.pos)
-
-        yield progress
 
 
 def _local(seconds: float) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -102,7 +100,7 @@ def grade_command(
             runs[label] = None
     if table is not None:
         table.parent.mkdir(parents=True, exist_ok=True)
-    with _progress(sum(path is not None for path in runs.values())) as progress:
+    with console.progress_bar("submissions") as progress:
         grades = grade(
             runs, source, files=files, timeout=timeout, jobs=jobs or 0, notify=console.print_note, progress=progress
         )
@@ -163,13 +161,3 @@ def _print(grades: Sequence[Grade], matches: submissions.Matches, roster: Roster
         console.print_note(f"{NOTHING.capitalize()}, so 0 points: {', '.join(missing)}.")
     if matches.unknown:
         console.print_note(f"These submissions match no student of {roster.file}: {', '.join(matches.unknown)}.")
-
-
-@contextmanager
-def _progress(count: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with click.progressbar(length=count, label="submissions", file=sys.stderr, show_pos=True) as bar:
-        yield lambda done: bar.update(done - bar.pos)

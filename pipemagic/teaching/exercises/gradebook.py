@@ -113,7 +113,7 @@ def canvas_csv(grades: Sequence[Grade], roster: Roster, assignment: str) -> str:
     columns = list(roster.columns)
     if columns[:2] != ["Student", "ID"] or "Section" not in columns:
         raise SessionError(
-            f"{roster.file} has not the columns Student, ID and Section, which Canvas needs",
+            f"{roster.file} lacks the columns Student, ID and Section, which Canvas needs",
             hint="export the gradebook of the course from Canvas, and use it as the roster",
         )
     own = columns.index("Section") + 1

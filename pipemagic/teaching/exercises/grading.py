@@ -386,7 +386,8 @@ def _usage_error(cell: Any) -> str:
 
 def grade(
     submissions: Mapping[str, Path | None], source: Path, *, files: Sequence[Path] = (), timeout: float = CELL_TIMEOUT,
-    jobs: int = 0, notify: Callable[[str], None] = lambda _: None, progress: Callable[[int], None] = lambda _: None,
+    jobs: int = 0, notify: Callable[[str], None] = lambda _: None,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[Grade]:  # fmt: skip
     """Grade submissions by their names; return a grade for each exercise of each of them, in order.
 
@@ -394,7 +395,7 @@ def grade(
     ``files`` are needed beside each notebook, by default those that the cells of ``source`` name. None is no
     submission, which has 0 points. ``timeout`` is the time limit of each cell, in seconds. ``jobs`` notebooks run at a
     time, by default one for each processor, and one if all use the database of PIPEMAGIC_URL. ``notify`` gets notes,
-    ``progress`` the number of notebooks that have run.
+    ``progress`` how many notebooks have run, and of how many.
     """
     assignment = Assignment.read(source, files, timeout)
     shared = assignment.shares_database
@@ -418,7 +419,7 @@ def grade(
         try:
             for count, run in enumerate(as_completed(runs), 1):
                 grades[runs[run]] = run.result()
-                progress(count)
+                progress(count, len(runs))
         except BaseException:  # such as Ctrl-C
             pool.shutdown(wait=False, cancel_futures=True)
             assignment.stop()

@@ -126,7 +126,7 @@ def test_the_worksheet_of_a_moodle_assignment_is_filled_in(tmp_path):
 
 
 def test_canvas_needs_its_own_columns(roster):
-    with pytest.raises(SessionError, match="has not the columns Student, ID and Section, which Canvas needs"):
+    with pytest.raises(SessionError, match="lacks the columns Student, ID and Section, which Canvas needs"):
         canvas_csv([], roster, "birds")
 
 
