@@ -1,7 +1,7 @@
 """Build the course: run the teachers' notebooks, release the students' notebooks from them, and run these.
 
-Run it as ``python .ci/build_course.py [NAME...]`` after a change of a notebook in ``notebooks/teacher/``; a NAME is the
-beginning of a file's name, such as ``3-``. It needs the extra ``course``.
+Run it as ``python .ci/build_course.py [NAME...]`` after a change of a notebook in ``solutions/``; a NAME is the start
+of a file's name, such as ``3-``. It needs the extra ``course``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nbclient import NotebookClient
 
 from pipemagic.teaching.exercises.release import release_file
 
-COURSE = Path(__file__).resolve().parent.parent / "notebooks"
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(path: Path) -> None:
@@ -56,12 +56,12 @@ def without_port(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 def main(names: list[str]) -> None:
     """Build the notebooks whose names begin with one of these, by default all."""
-    for teacher in sorted((COURSE / "teacher").glob("*.ipynb")):
+    for teacher in sorted((ROOT / "solutions").glob("*.ipynb")):
         if names and not teacher.name.startswith(tuple(names)):
             continue
         print(teacher.name)
         run(teacher)
-        student = COURSE / teacher.name
+        student = ROOT / "notebooks" / teacher.name
         release_file(teacher, student)
         run(student)
 

@@ -50,7 +50,7 @@ SLOW = [
     "teaching/exercises/test_nbgrader.py", "teaching/exercises/test_otter.py",
     "teaching/exercises/test_course_resets.py", "teaching/exercises/test_students_day.py",
     "teaching/test_progress.py",
-    "../notebooks/features.ipynb", "../notebooks/teacher",
+    "../solutions",
 ]  # fmt: skip
 """Folders and files of the second level, `pytest -m slow`: browsers, attacks, faults, other programs, long waits.
 

@@ -10,8 +10,9 @@ import pytest
 
 from pipemagic.teaching.exercises.release import Source, release
 
-COURSE = Path(__file__).parents[1] / "notebooks"
-TEACHER = sorted((COURSE / "teacher").glob("*.ipynb"))
+ROOT = Path(__file__).parents[1]
+COURSE = ROOT / "notebooks"
+TEACHER = sorted((ROOT / "solutions").glob("*.ipynb"), key=lambda path: int(path.stem.partition("-")[0]))
 STEMS = [path.stem for path in TEACHER]
 
 
@@ -30,8 +31,8 @@ def teacher(request):
     return request.param
 
 
-def test_there_are_eight_notebooks_in_the_order_of_the_contents():
-    assert [stem[0] for stem in STEMS] == list("12345678")
+def test_there_are_ten_notebooks_in_the_order_of_the_contents():
+    assert [stem.partition("-")[0] for stem in STEMS] == [str(number) for number in range(1, 11)]
     contents = (COURSE / "README.md").read_text(encoding="utf-8")
     links = re.findall(r"\]\((\d[\w-]*)\.ipynb\)", contents)
     assert list(dict.fromkeys(links)) == STEMS
@@ -42,6 +43,23 @@ def test_the_students_notebook_is_released_from_the_teachers(teacher):
     fingerprints = Source.find(notebook, teacher.parent).fingerprints()
     assert cells(read(COURSE / teacher.name)) == cells(release(notebook, fingerprints)), "python .ci/build_course.py"
     assert len(fingerprints) >= 3
+
+
+def test_a_notebook_has_35_to_45_cells_for_45_minutes(teacher):
+    assert 35 <= len(read(COURSE / teacher.name)["cells"]) <= 45
+
+
+LEARNED_LATER = re.compile(r"\b(subprocess|threading|Thread|atexit|asyncio|lambda|os\.environ|__import__)\b")
+
+
+def test_a_notebook_uses_python_that_a_beginner_knows(teacher):
+    for cell in read(COURSE / teacher.name)["cells"]:
+        assert cell["cell_type"] != "code" or not LEARNED_LATER.search("".join(cell["source"]))
+
+
+def test_exercises_have_titles_in_words(teacher):
+    definitions = Source.find(read(teacher), teacher.parent).definitions
+    assert [definition.name for definition in definitions if " " not in definition.title] == []
 
 
 def test_no_exercise_has_the_name_of_another():

@@ -14,12 +14,13 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-FOLDER = Path(__file__).parents[1] / "notebooks"
-NOTEBOOKS = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("teacher/*.ipynb")])
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("notebooks", "solutions")
+NOTEBOOKS = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.ipynb"))]
 SECRET = re.compile(r"pmp_[\w-]{8,}|eyJ[\w-]+\.[\w-]+\.[\w-]*")
 
 
-@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.relative_to(ROOT).with_suffix("").as_posix())
 def notebook(request):
     return json.loads(request.param.read_text(encoding="utf-8"))
 
@@ -59,14 +60,14 @@ def twice(path):
 def test_nbval_runs_the_quick_start_twice_in_one_kernel(tmp_path, monkeypatch):
     """The second run prints the same as the first, but that the extension is loaded and the connection exists."""
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
-    notebook = twice(FOLDER / "quickstart.ipynb")
+    notebook = twice(ROOT / "notebooks" / "quickstart.ipynb")
     again = notebook.cells[len(notebook.cells) // 2 :]
     for cell in again[:2]:
         assert cell.source in ("%load_ext pipemagic", "%pipedb connect --temporary")
         cell.metadata["tags"] = ["nbval-ignore-output"]
     nbformat.write(notebook, tmp_path / "twice.ipynb")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    options = ["--nbval", "--nbval-current-env", f"--nbval-sanitize-with={FOLDER.parent / 'tests' / 'nbval.cfg'}"]
+    options = ["--nbval", "--nbval-current-env", f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval.cfg'}"]
     options += ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "twice.ipynb"],
@@ -77,11 +78,13 @@ def test_nbval_runs_the_quick_start_twice_in_one_kernel(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.relative_to(ROOT).with_suffix("").as_posix())
 def test_each_cell_that_succeeds_does_so_again(path, tmp_path, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
-    folder = shutil.copytree(FOLDER, tmp_path / "notebooks") / path.relative_to(FOLDER).parent
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    folder = tmp_path / path.parent.name
     notebook = twice(path)
     NotebookClient(
         notebook, timeout=120, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(folder)}},
@@ -99,7 +102,7 @@ def test_each_cell_that_succeeds_does_so_again(path, tmp_path, monkeypatch):
 
 def test_the_page_on_scripts_has_the_rule_for_the_port():
     """Users need it for `--nbval`, as these notebooks do."""
-    page = (FOLDER.parent / "docs" / "how-to" / "scripts.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "scripts.md").read_text("utf-8")
     rule = page.partition("```ini\n")[2].partition("```")[0]
     assert rule.startswith("[port]\n")
-    assert rule in (FOLDER.parent / "tests" / "nbval.cfg").read_text("utf-8")
+    assert rule in (ROOT / "tests" / "nbval.cfg").read_text("utf-8")

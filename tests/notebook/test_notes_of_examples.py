@@ -22,19 +22,17 @@ from pipemagic.notebook import sql_options
 from pipemagic.session.schema_cache import SchemaCache
 from pipemagic.sql import parse, split
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+ROOT = Path(__file__).parents[2]
 TEACH_NOTES = {
     "how-to/check-sql",  # the page on notes
-    "1-first-queries",  # = NULL, and a division beside that by a REAL
-    "teacher/1-first-queries",
+    "notebooks/1-first-queries",  # = NULL, and a division beside that by a REAL
+    "solutions/1-first-queries",
 }
 LINE = re.compile(r"^(?:[\w, ]+=\s*)?%sql\s+(.*)$", re.MULTILINE)
 
 
 def notebooks() -> list[Path]:
-    return sorted(
-        [*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("teacher/*.ipynb"), *NOTEBOOKS.glob("exercises/*.ipynb")]
-    )
+    return sorted([*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "solutions").glob("*.ipynb")])
 
 
 def sources() -> dict[str, list[str]]:
@@ -42,7 +40,7 @@ def sources() -> dict[str, list[str]]:
     found = {name(page): [cell.source for cell in cells(page)] for page in PAGES}
     for path in notebooks():
         code = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
-        found[path.relative_to(NOTEBOOKS).with_suffix("").as_posix()] = ["".join(cell["source"]) for cell in code]
+        found[path.relative_to(ROOT).with_suffix("").as_posix()] = ["".join(cell["source"]) for cell in code]
     return found
 
 
@@ -81,7 +79,7 @@ def test_the_statements_are_found():
 
 def test_stored_outputs_contain_only_the_notes_that_are_taught():
     noted = {
-        path.relative_to(NOTEBOOKS).with_suffix("").as_posix()
+        path.relative_to(ROOT).with_suffix("").as_posix()
         for path in notebooks()
         if "pipemagic-notes" in path.read_text("utf-8")
     }

@@ -161,6 +161,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     sql: str
+    title: str = ""
     task: str = ""
     points: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1
     hint: tuple[str, ...] = ()

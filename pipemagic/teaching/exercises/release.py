@@ -32,6 +32,7 @@ TEACHER = "teacher"
 _EXERCISE = re.compile(r"%%exercise[ \t]+(\S+)[ \t]*(.*)\n?")
 _FOLDER = re.compile(r"^[ \t]*%config[ \t]+PipeMagic\.exercises[ \t]*=[ \t]*[\"'](.*)[\"'][ \t]*\n?", re.MULTILINE)
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+_SQL_CELLS = ("%%sql", "%%check")
 _OTTER = "# ASSIGNMENT CONFIG\ntests:\n  ok_format: false\nexport_cell:\n  pdf: false\nfiles:"
 
 
@@ -146,7 +147,8 @@ def _fields(definition: Definition, options: str, file: str) -> dict[str, str]:
     solved = solution_of(definition, options)
     hidden = f", reference={definition.sql!r}, data={definition.hidden!r}" if definition.hidden else ""
     hidden += f", after={definition.after!r}" if hidden and definition.in_cells else ""
-    title = f"### Exercise: {definition.name} ({definition.points:g} {'point' if definition.points == 1 else 'points'})"
+    points = f"{definition.points:g} {'point' if definition.points == 1 else 'points'}"
+    title = f"### Exercise: {definition.title or definition.name} ({points})"
     fields = {
         "name": definition.name, "points": f"{definition.points:g}", "task": f"{title}\n\n{definition.task}".rstrip(),
         "verified": f'verified_points("{definition.name}", "{file}"{hidden})',
@@ -186,6 +188,8 @@ def _is_for_teacher(cell: Mapping[str, Any]) -> bool:
 
 
 def _cell(kind: str, key: str, source: str, **metadata: Any) -> Cell:
+    if kind == "code" and source.startswith(_SQL_CELLS):
+        metadata["vscode"] = {"languageId": "sql"}  # its colours in VS Code, which does not look at the magic
     cell = {"cell_type": kind, "id": key, "metadata": metadata, "source": source}
     return {**cell, "outputs": [], "execution_count": None} if kind == "code" else cell
 

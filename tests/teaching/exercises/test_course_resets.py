@@ -11,7 +11,7 @@ from lesson import kernel
 
 from pipemagic.teaching.exercises.release import Source, read
 
-NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
+ROOT = Path(__file__).parents[3]
 WRONG = {
     ("4-transactions", "rebook"): "%sql UPDATE rebooking SET free = free + 2 WHERE flight = 'AA443'",
     ("3-connections", "second_connection"): "%pipedb connect main --as other\n"
@@ -25,9 +25,9 @@ WRONG = {
 
 @pytest.mark.parametrize(("notebook", "name"), WRONG)
 def test_a_wrong_answer_of_the_course_is_no_dead_end(notebook, name, tmp_path):
-    teacher = NOTEBOOKS / "teacher" / f"{notebook}.ipynb"
+    teacher = ROOT / "solutions" / f"{notebook}.ipynb"
     definitions = {made.name: made for made in Source.find(read(teacher), teacher.parent).definitions}
-    folder = shutil.copytree(NOTEBOOKS, tmp_path / "notebooks", ignore=shutil.ignore_patterns("teacher"))
+    folder = shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     cells = nbformat.read(folder / f"{notebook}.ipynb", as_version=4).cells
     (at,) = [at for at, cell in enumerate(cells) if cell.source.startswith(f"%check {name}")]
     with kernel(folder, tmp_path) as student:

@@ -73,6 +73,20 @@ def test_an_exercise_becomes_its_task_and_an_empty_check():
     ]
 
 
+def test_a_title_in_words_stands_above_the_task():
+    titled = HEAVY.replace("-- task:", "-- title: Heavy birds\n-- task:", 1)
+    assert cells_of(released(titled))[0][1].startswith("### Exercise: Heavy birds (4 points)\n\nWhich birds")
+
+
+def test_cells_of_sql_are_sql_in_vs_code():
+    cells = released("%load_ext pipemagic", "%%sql\nSELECT 1", HEAVY, RINGED)["cells"]
+    languages = {
+        cell["source"].split()[0]: cell["metadata"].get("vscode") for cell in cells if cell["cell_type"] == "code"
+    }
+    sql = {"languageId": "sql"}
+    assert languages == {"%load_ext": None, "%%sql": sql, "%%check": sql, "#": None, "%check": None}
+
+
 def test_an_exercise_in_other_cells_has_a_cell_for_them_and_a_check():
     assert cells_of(released(RINGED))[1:] == [("code", "# Write your cell here."), ("code", "%check ringed")]
     assert cells_of(released(FRAME))[1:] == [
