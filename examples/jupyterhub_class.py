@@ -1,6 +1,6 @@
 """Configuration of a JupyterHub for a class: one service for all, and each student connected to their own database.
 
-On The Littlest JupyterHub, copy it to /opt/tljh/config/jupyterhub_config.d/ (docs/how-to/hub.md). It runs in the
+On The Littlest JupyterHub, copy it to /opt/tljh/config/jupyterhub_config.d/ (docs/teachers/hub.md). It runs in the
 environment of the hub, without pipemagic; ``c`` is the configuration.
 """
 

@@ -134,7 +134,7 @@ def test_a_plugin_adds_magics_settings_panels_help_and_events(birds, cells):
     assert panel[0] == "Connections: temporary\n"
     assert "'Birds'" in tabs[0]
     assert topic[0].split("\n\n") == [
-        "%birds KIND returns the number of birds of a kind.", "More: %pipedb help how-to/explore\n"
+        "%birds KIND returns the number of birds of a kind.", "More: %pipedb help analysts/explore\n"
     ]  # fmt: skip
     assert "'owl', 'wren'" in completions[0]
     assert gone[1] == "UsageError: Line magic function `%birds` not found.\n"

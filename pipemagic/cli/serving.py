@@ -228,7 +228,7 @@ def engine_of(
     if (nodes is None) == (local is None):
         hint = (
             "--local 3 starts three servers here, --nodes FILE names servers elsewhere "
-            "(in a notebook: %pipedb help how-to/cluster)"
+            "(in a notebook: %pipedb help operators/cluster)"
         )
         raise ServiceError("--engine sqld requires --nodes FILE or --local N", hint=hint)
     if unusable := [option.opts[0] for option in parameters if option.name in EMBEDDED_ONLY]:

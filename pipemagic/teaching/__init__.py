@@ -11,6 +11,6 @@ plugin = Plugin(
         "class": "pipemagic.teaching.classes.commands:class_",
     },
     topics="pipemagic.teaching:topics.md",
-    pages={"exercises": "how-to/exercises", "class": "how-to/teach"},
+    pages={"exercises": "teachers/exercises", "class": "teachers/classes"},
     start="pipemagic.teaching.classes.progress:start",
 )

@@ -28,7 +28,7 @@ def offers(shell, line):
 
 def test_the_pages_are_those_of_the_documentation():
     found = {f"{path.parent.name}/{path.stem}" for part in PARTS for path in (DOCS / part).glob("*.md")}
-    assert set(pages()) == found - {f"{part}/index" for part in PARTS}
+    assert set(pages()) == found
     assert len(pages()) > 15
 
 
@@ -46,7 +46,7 @@ def test_the_map_has_only_names_that_exist():
     assert set(ABOUT.values()) <= set(pages())
 
 
-NAMED = re.compile(r"(?:docs/)?(?:how-to|explanation)/[\w./-]*\w")
+NAMED = re.compile(r"(?:docs/)?(?:analysts|teachers|operators)/[\w./-]*\w")
 
 
 def test_every_page_that_a_message_names_exists():
@@ -68,11 +68,11 @@ def test_every_page_is_shown_as_it_is(shell, name):
 
 
 def test_names_of_pages_can_be_short_and_are_completed_and_corrected(shell):
-    assert page_named("load-data") is pages()["how-to/load-data"]
-    assert shell("%pipedb help load-data").shown == shell("%pipedb help how-to/load-data").shown
-    assert offers(shell, "%pipedb help how-to/load") == ["how-to/load-data"]
+    assert page_named("types") is pages()["analysts/types"]
+    assert shell("%pipedb help types").shown == shell("%pipedb help analysts/types").shown
+    assert offers(shell, "%pipedb help analysts/load") == ["analysts/load"]
     assert set(pages()) <= set(offers(shell, "%pipedb help "))
-    assert "did you mean how-to/load-data?" in shell.fails("%pipedb help how-to/laod-data").out
+    assert "did you mean analysts/load?" in shell.fails("%pipedb help analysts/laod").out
     assert "did you mean errors?" in shell.fails("%pipedb help erors").out
 
 
@@ -86,7 +86,7 @@ def test_help_on_the_code_of_an_error_says_what_to_do(shell):
     code = shell.fails("%sql SELECT * FROM missing").out.split(":")[0]
     assert shell(f"%pipedb help {code}").out == (
         "UNKNOWN_NAME: The database has no table, view or column of that name. "
-        "Correct the name. The hint lists similar names.\n\nMore: %pipedb help how-to/errors\n"
+        "Correct the name. The hint lists similar names.\n\nMore: %pipedb help analysts/help\n"
     )
     assert shell("%pipedb help LOAD").out.startswith("LOAD: A frame could not be loaded")
     assert "did you mean UNKNOWN_NAME?" in shell.fails("%pipedb help UNKNWN_NAME").out

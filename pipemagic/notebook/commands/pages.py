@@ -1,4 +1,4 @@
-"""Show the how-to and explanation pages of the documentation, which the wheel contains as Markdown."""
+"""Show the pages of the documentation for its three kinds of readers, which the wheel contains as Markdown."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import pipemagic
 from pipemagic import plugins
 from pipemagic.errors import PipemagicError
 
-PARTS = ("how-to", "explanation")
+PARTS = ("analysts", "teachers", "operators")
 
 ABOUT = {
-    "Connections": "how-to/hosted-database", "Transactions": "how-to/transactions", "Status": "how-to/inspect-requests",
-    "Exploring": "how-to/explore", "Data": "how-to/load-data", "Groups and databases": "explanation/replication",
-    "status": "how-to/transactions", "panel": "how-to/panels", "diagram": "how-to/plot", "plot": "how-to/plot",
-    "snippets": "how-to/parameters", "create-token": "how-to/tokens", "invalidate-tokens": "how-to/tokens",
-    "create-api-token": "how-to/tokens", "api-tokens": "how-to/tokens", "revoke-api-token": "how-to/tokens",
-    "sql": "how-to/results", "parameters": "how-to/parameters", "frames": "how-to/frames-in-sql",
-    "transactions": "how-to/transactions", "results": "how-to/results", "explore": "how-to/explore",
-    "config": "how-to/saved-connections", "profiles": "how-to/saved-connections", "tokens": "how-to/tokens",
-    "limits": "explanation/limits", "retry": "explanation/unknown-outcome", "completion": "how-to/completion",
+    "Connections": "analysts/connect", "Transactions": "analysts/transactions", "Status": "analysts/help",
+    "Exploring": "analysts/explore", "Data": "analysts/load", "Groups and databases": "operators/cluster",
+    "status": "analysts/transactions", "panel": "analysts/explore", "diagram": "analysts/results", "plot": "analysts/results",
+    "snippets": "analysts/parameters", "create-token": "operators/tokens", "invalidate-tokens": "operators/tokens",
+    "create-api-token": "operators/tokens", "api-tokens": "operators/tokens", "revoke-api-token": "operators/tokens",
+    "sql": "analysts/results", "parameters": "analysts/parameters", "frames": "analysts/libraries",
+    "transactions": "analysts/transactions", "results": "analysts/results", "explore": "analysts/explore",
+    "config": "analysts/connect", "profiles": "analysts/connect", "tokens": "operators/tokens",
+    "limits": "analysts/limits", "retry": "analysts/transactions", "completion": "analysts/help",
 }  # fmt: skip
 """The page to read after the help on a command or topic, by its name or by the title of its group."""
 
 WORDS = {
-    "csv": "how-to/load-data", "hosted": "how-to/hosted-database", "error": "how-to/errors",
-    "dbapi": "how-to/other-libraries", "pandas": "how-to/other-libraries", "sqlalchemy": "how-to/other-libraries",
+    "csv": "analysts/load", "hosted": "analysts/connect", "error": "analysts/help",
+    "dbapi": "analysts/libraries", "pandas": "analysts/libraries", "sqlalchemy": "analysts/libraries",
 }  # fmt: skip
 """Pages by words that are not the name of a command, topic or page."""
 
@@ -63,8 +63,8 @@ def _folder() -> Path:
 
 @cache
 def pages() -> dict[str, DocumentationPage]:
-    """Return the pages by name, such as ``how-to/load-data``, from the wheel or from docs/ in a checkout."""
-    paths = [path for part in PARTS for path in sorted((_folder() / part).glob("*.md")) if path.stem != "index"]
+    """Return the pages by name, such as ``analysts/load``, from the wheel or from docs/ in a checkout."""
+    paths = [path for part in PARTS for path in sorted((_folder() / part).glob("*.md"))]
     entries = (DocumentationPage(f"{path.parent.name}/{path.stem}", path) for path in paths)
     return {page.name: page for page in entries}
 
@@ -103,7 +103,7 @@ def help_on_code(name: str) -> str:
     for group in error_texts().values():
         if texts := group.get(code):
             text = " ".join(filter(None, (meaning_of(code, texts), texts["advice"])))
-            return f"{code}: {text}\n\nMore: %pipedb help how-to/errors"
+            return f"{code}: {text}\n\nMore: %pipedb help analysts/help"
     return ""
 
 

@@ -121,7 +121,7 @@ def _domain(entry: _Entry) -> str:
 
 
 def _bad(path: Path, reason: str) -> ServiceError:
-    hint = "in a notebook, %pipedb help how-to/cluster shows an example of the file"
+    hint = "in a notebook, %pipedb help operators/cluster shows an example of the file"
     return ServiceError(f"{path}: {reason}", hint=hint, code="BAD_NODES")
 
 
@@ -161,7 +161,7 @@ def refuse_open(node: Node) -> None:
         raise ServiceError(
             f"the node {node.code} runs SQL without a token at {node.http}",
             hint="start it with --auth-jwt-key-file and --disable-default-namespace "
-            "(in a notebook: %pipedb help how-to/cluster)",
+            "(in a notebook: %pipedb help operators/cluster)",
             code="NODE_OPEN",
         )  # fmt: skip
 
@@ -171,12 +171,12 @@ def warnings(node: Node) -> Iterator[str]:
     if _status(node.admin, "GET", "/") not in (None, 401, 403):
         yield (
             f"the admin port of the node {node.code} needs no key: set its LIBSQL_ADMIN_AUTH_KEY, and admin_key_env in "
-            "the nodes' file (in a notebook: %pipedb help how-to/cluster)"
+            "the nodes' file (in a notebook: %pipedb help operators/cluster)"
         )
     if node.grpc and accepts_plain_http2(node.grpc):
         yield (
             f"the gRPC port of the node {node.code} sends every database to any client: start it with --grpc-tls "
-            "(in a notebook: %pipedb help how-to/cluster)"
+            "(in a notebook: %pipedb help operators/cluster)"
         )
 
 

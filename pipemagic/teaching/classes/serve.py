@@ -28,7 +28,7 @@ DEFAULTS = {"statement_time": "20", "database_streams": 32, "body": "32MB", "res
 """The defaults that differ from those of ``serve``."""
 
 SAFE_WAYS = """\
-on a JupyterHub, omit --host and run it as a service of the hub (in a notebook: %pipedb help how-to/hub);
+on a JupyterHub, omit --host and run it as a service of the hub (in a notebook: %pipedb help teachers/hub);
 with a certificate, add --ssl-certfile and --ssl-keyfile;
 in a classroom's own network, add --insecure-http: others in that network can then read tokens and data"""
 

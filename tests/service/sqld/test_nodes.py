@@ -91,7 +91,7 @@ def test_the_admin_key_is_not_sent_to_the_ipv6_address_of_localhost(monkeypatch:
 def test_an_invalid_file_is_refused(tmp_path: Path, text: str, what: str):
     with pytest.raises(ServiceError, match=what) as raised:
         load_text(tmp_path, text)
-    assert "%pipedb help how-to/cluster" in raised.value.hint
+    assert "%pipedb help operators/cluster" in raised.value.hint
 
 
 def test_a_missing_file_is_refused(tmp_path: Path):
