@@ -8,9 +8,9 @@ from urllib.request import urlopen
 
 import psutil
 
-PORT, BASE, PAGE = 8899, "/user/x/", "lab/tree/notebooks/README.md"
+PORT, BASE, PAGE = 8899, "/user/x/", "lab/tree/README.md"
 LAB = ["binder/start", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={PORT}", "--ServerApp.port_retries=0"]
-NOTEBOOK = "notebooks/1-first-queries.ipynb"
+NOTEBOOK = "notebooks/1-queries.ipynb"
 MEMORY = 1 << 30  # bytes
 
 

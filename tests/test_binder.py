@@ -13,11 +13,6 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-LINES = [
-    line.strip()
-    for line in (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    if line.strip() and not line.startswith("#")
-]
 EXTRAS = PROJECT["optional-dependencies"]
 PAGE = (ROOT / "notebooks" / "README.md").read_text(encoding="utf-8")
 
@@ -33,14 +28,18 @@ def is_for_linux(requirement):
     return requirement.marker is None or requirement.marker.evaluate({"sys_platform": "linux"})
 
 
-def test_the_packages_of_the_course_and_no_others_are_pinned_to_allowed_versions():
+def lines(name):
+    text = (ROOT / "binder" / name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def test_the_packages_of_the_course_are_pinned_to_allowed_versions():
+    """`.ci/binder` compares the file with the packages of the environment, which other packages require, too."""
     required = [*map(Requirement, PROJECT["dependencies"]), *requirements("course")]
-    wanted = [requirement for requirement in required if is_for_linux(requirement)]
     # With this folder, Binder does not install the project at the root by itself.
-    assert LINES[-1] == "."
-    pinned = {canonicalize_name(pin.name): pin for pin in map(Requirement, LINES[:-1])}
-    assert pinned.keys() == {canonicalize_name(requirement.name) for requirement in wanted}
-    for requirement in wanted:
+    assert lines("requirements.txt") == ["-c constraints.txt", ".[course]"]
+    pinned = {canonicalize_name(pin.name): pin for pin in map(Requirement, lines("constraints.txt"))}
+    for requirement in filter(is_for_linux, required):
         (version,) = [part.version for part in pinned[canonicalize_name(requirement.name)].specifier]
         assert requirement.specifier.contains(version), requirement
     runtime = (ROOT / "binder" / "runtime.txt").read_text(encoding="utf-8").strip()

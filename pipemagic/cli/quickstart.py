@@ -136,7 +136,7 @@ def check_installed(*modules: str, purpose: str = "the quick start") -> None:
     if missing := [module for module in modules if find_spec(module) is None]:
         raise UnsupportedError(
             f"{purpose} requires {', '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed",
-            hint='pip install "pipemagic[lab]", or in a checkout: pip install ".[lab]"', code="LAB_MISSING",
+            hint='in a checkout of pipemagic: pip install ".[lab]"', code="LAB_MISSING",
         )  # fmt: skip
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # not a kernel of the same name that is installed elsewhere
 

@@ -340,7 +340,7 @@ def _keyring() -> ModuleType:
         import keyring
     except ImportError:
         raise SessionError(
-            "the package keyring is not installed", hint=f'pip install "pipemagic[keyring]", {ELSE}'
+            "the package keyring is not installed", hint=f"pip install keyring, {ELSE}"
         ) from None
     return keyring
 

@@ -316,7 +316,7 @@ def test_the_extra_is_named_when_it_is_missing(monkeypatch, capsys):
         assert cli.main([command]) == 1
         err = capsys.readouterr().err
         assert err.startswith("Error: the quick start requires ")
-        assert 'pip install "pipemagic[lab]"' in err
+        assert 'pip install ".[lab]"' in err
 
 
 def test_the_copy_for_jupyterlab(tmp_path, notebook):

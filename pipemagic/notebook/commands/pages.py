@@ -19,9 +19,10 @@ PARTS = ("analysts", "teachers", "operators")
 ABOUT = {
     "Connections": "analysts/connect", "Transactions": "analysts/transactions", "Status": "analysts/help",
     "Exploring": "analysts/explore", "Data": "analysts/load", "Groups and databases": "operators/cluster",
-    "status": "analysts/transactions", "panel": "analysts/explore", "diagram": "analysts/results", "plot": "analysts/results",
-    "snippets": "analysts/parameters", "create-token": "operators/tokens", "invalidate-tokens": "operators/tokens",
-    "create-api-token": "operators/tokens", "api-tokens": "operators/tokens", "revoke-api-token": "operators/tokens",
+    "status": "analysts/transactions", "panel": "analysts/explore", "diagram": "analysts/results",
+    "plot": "analysts/results", "snippets": "analysts/parameters", "create-token": "operators/tokens",
+    "invalidate-tokens": "operators/tokens", "create-api-token": "operators/tokens",
+    "api-tokens": "operators/tokens", "revoke-api-token": "operators/tokens",
     "sql": "analysts/results", "parameters": "analysts/parameters", "frames": "analysts/libraries",
     "transactions": "analysts/transactions", "results": "analysts/results", "explore": "analysts/explore",
     "config": "analysts/connect", "profiles": "analysts/connect", "tokens": "operators/tokens",

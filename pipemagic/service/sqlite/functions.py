@@ -225,7 +225,7 @@ def _compile(pattern: str, flags: str) -> Any:
         import re2  # only here: few statements need it
     except ImportError:
         raise apsw.SQLError(
-            "regexp_replace() needs google-re2: pip install 'pipemagic[regexp]', and start the service again"
+            "regexp_replace() needs google-re2: pip install google-re2, and start the service again"
         ) from None
     options = re2.Options()
     options.max_mem, options.log_errors = _MEMORY, False
