@@ -24,12 +24,9 @@ release = version = __version__
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx_click",
     "sphinx_copybutton",
     "cell_lexer",
-    "click_titles",
-    "magic_pages",
-    "openapi_pages",
+    "reference",
 ]
 exclude_patterns = ["_build", "extensions", "static"]
 
