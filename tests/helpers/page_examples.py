@@ -21,7 +21,7 @@ PAGES = [
 ]
 GENERATED = {
     DOCS / "reference" / f"{name}.md"
-    for name in ("commands", "sql", "exercises", "settings", "errors", "command-line", "python")
+    for name in ("commands", "settings", "errors", "command-line", "python")
 }
 OTHER_VARIABLES = (
     "PIPEMAGIC_API_TOKEN",
