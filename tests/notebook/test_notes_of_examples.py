@@ -25,8 +25,8 @@ from pipemagic.sql import parse, split
 ROOT = Path(__file__).parents[2]
 TEACH_NOTES = {
     "how-to/check-sql",  # the page on notes
-    "notebooks/1-first-queries",  # = NULL, and a division beside that by a REAL
-    "solutions/1-first-queries",
+    "notebooks/1-queries",  # = NULL, and the division of integers
+    "solutions/1-queries",
 }
 LINE = re.compile(r"^(?:[\w, ]+=\s*)?%sql\s+(.*)$", re.MULTILINE)
 
