@@ -14,10 +14,11 @@ from IPython.core.completer import provisionalcompleter
 import pipemagic
 from pipemagic.notebook.commands import COMMANDS, GROUPS
 from pipemagic.notebook.commands.help import topics
-from pipemagic.notebook.commands.pages import ABOUT, PARTS, WORDS, help_on_code, page_named, pages
+from pipemagic.notebook.commands.pages import ABOUT, WORDS, help_on_code, page_named, pages
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+PARTS = ("analysts", "operators", "teachers")
 
 
 def offers(shell, line):

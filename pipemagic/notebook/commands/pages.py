@@ -1,4 +1,4 @@
-"""Show the pages of the documentation for its three kinds of readers, which the wheel contains as Markdown."""
+"""Show the pages of the documentation, a folder for each kind of reader, which the wheel contains as Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pipemagic
 from pipemagic import plugins
 from pipemagic.errors import PipemagicError
 
-PARTS = ("analysts", "teachers", "operators")
+OTHERS = {"reference", "tutorial"}
+"""Folders of pages that are made of code and notebooks."""
 
 ABOUT = {
     "Connections": "analysts/connect", "Transactions": "analysts/transactions", "Status": "analysts/help",
@@ -65,7 +66,7 @@ def _folder() -> Path:
 @cache
 def pages() -> dict[str, DocumentationPage]:
     """Return the pages by name, such as ``analysts/load``, from the wheel or from docs/ in a checkout."""
-    paths = [path for part in PARTS for path in sorted((_folder() / part).glob("*.md"))]
+    paths = sorted(path for path in _folder().glob("*/*.md") if path.parent.name not in OTHERS)
     entries = (DocumentationPage(f"{path.parent.name}/{path.stem}", path) for path in paths)
     return {page.name: page for page in entries}
 
