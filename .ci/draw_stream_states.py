@@ -1,7 +1,7 @@
 """Draw the states of a stream and of its transaction from the tables in ``pipemagic/hrana/stream.py``.
 
 Run it as ``python .ci/draw_stream_states.py`` after a change of the tables. It writes a picture of
-``docs/explanation/streams.md``; a test compares the picture with the tables.
+``docs/analysts/transactions.md``; a test compares the picture with the tables.
 """
 
 from __future__ import annotations

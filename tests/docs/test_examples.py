@@ -40,7 +40,7 @@ from traitlets.config import Config
 from pipemagic import launcher
 from pipemagic.cli import pipemagic
 
-TABLES = {DOCS / "how-to" / "other-magics.md"}
+TABLES = {DOCS / "analysts" / "other-magics.md"}
 """Its cells run with the code of its tables, in tests/test_peers.py."""
 WITH_CELLS = [pytest.param(page, id=name(page)) for page in PAGES if page not in GENERATED | TABLES and cells(page)]
 

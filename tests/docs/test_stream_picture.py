@@ -25,7 +25,7 @@ def texts(picture):
 
 def test_the_picture_on_the_page_is_that_of_the_tables(script):
     assert script["PICTURE"].read_text("utf-8") == script["draw"](), f"run python .ci/{SCRIPT.name}"
-    page = (ROOT / "docs" / "explanation" / "streams.md").read_text("utf-8")
+    page = (ROOT / "docs" / "analysts" / "transactions.md").read_text("utf-8")
     assert f"](../images/{script['PICTURE'].name})" in page
 
 
