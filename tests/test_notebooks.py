@@ -102,7 +102,7 @@ def test_each_cell_that_succeeds_does_so_again(path, tmp_path, monkeypatch):
 
 def test_the_page_on_scripts_has_the_rule_for_the_port():
     """Users need it for `--nbval`, as these notebooks do."""
-    page = (ROOT / "docs" / "how-to" / "scripts.md").read_text("utf-8")
+    page = (ROOT / "docs" / "analysts" / "scripts.md").read_text("utf-8")
     rule = page.partition("```ini\n")[2].partition("```")[0]
     assert rule.startswith("[port]\n")
     assert rule in (ROOT / "tests" / "nbval.cfg").read_text("utf-8")

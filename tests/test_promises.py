@@ -10,7 +10,7 @@ import pytest
 from promises import Promise
 
 TESTS = Path(__file__).parent
-PAGE = TESTS.parent / "docs" / "explanation" / "limits.md"
+PAGE = TESTS.parent / "docs" / "analysts" / "limits.md"
 PYPROJECT = TESTS.parent / "pyproject.toml"
 NO_PROMISE = {"none": "", "empty": "@pytest.mark.promise()", "text": "@pytest.mark.promise('memory')"}
 

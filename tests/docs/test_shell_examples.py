@@ -36,13 +36,12 @@ NOT_RUN = {
     "README": INSTALLS,
     "index": INSTALLS,
     "tutorial/index": INSTALLS,
-    "explanation/speed": "the benchmarks take minutes; .ci/run runs the command",
+    "analysts/speed": "the benchmarks take minutes; .ci/run runs the command",
     "reference/management-api": "the address is that of the reader's service",
-    "how-to/hosted-database": "it needs an account at a hosted service",
     **dict.fromkeys(("how-to/serve", "how-to/reverse-proxy", "how-to/monitor", "how-to/backup"), SERVES),
 }
 """Pages whose shell commands do not run. For single fences, the page has a reason."""
-NEEDED = {"how-to/scripts": ("jq", "papermill"), "how-to/cluster": ("openssl",)}
+NEEDED = {"analysts/scripts": ("jq", "papermill"), "how-to/cluster": ("openssl",)}
 """Programs that a page calls and that not every system has."""
 
 SHELL_PAGES = [
@@ -118,7 +117,7 @@ def test_the_commands_print_the_output_of_the_page(page, home, request, require_
 
 
 def test_the_page_shows_each_check_of_doctor():
-    (step,) = [step for step in steps(DOCS / "how-to" / "command-line.md") if "pipemagic doctor" in step.source]
+    (step,) = [step for step in steps(DOCS / "analysts" / "help.md") if "pipemagic doctor" in step.source]
     lines = [line for line in step.source.splitlines()[1:] if not line.startswith(" ")]
     assert [line[6:18].rstrip() for line in lines] == list(CHECKS)
 

@@ -8,7 +8,7 @@ import pytest
 
 
 class Promise(Enum):
-    """The promises of `docs/explanation/limits.md`, in its words: three against anyone, four against honest load."""
+    """The promises of `docs/analysts/limits.md`, in its words: three against anyone, four against honest load."""
 
     BOUNDARIES = "no access to data, files, tokens or rights of others"
     DURABILITY = "nothing acknowledged is lost"

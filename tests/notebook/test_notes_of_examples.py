@@ -24,7 +24,7 @@ from pipemagic.sql import parse, split
 
 ROOT = Path(__file__).parents[2]
 TEACH_NOTES = {
-    "how-to/check-sql",  # the page on notes
+    "analysts/explore",  # the page on notes
     "notebooks/1-queries",  # = NULL, and the division of integers
     "solutions/1-queries",
 }
@@ -83,4 +83,4 @@ def test_stored_outputs_contain_only_the_notes_that_are_taught():
         for path in notebooks()
         if "pipemagic-notes" in path.read_text("utf-8")
     }
-    assert noted == TEACH_NOTES - {"how-to/check-sql"}
+    assert noted == TEACH_NOTES - {"analysts/explore"}

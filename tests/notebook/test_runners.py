@@ -102,7 +102,7 @@ def test_a_wrong_line_of_a_magic_fails_the_run(runner, line, tmp_path):
 
 @pytest.mark.parametrize("name", ["nbconvert", "papermill"])
 def test_a_magic_that_does_not_exist_fails_runs_on_a_schedule(name, tmp_path):
-    """IPython prints this error itself, and sends no output of the type error; docs/how-to/scripts.md says more."""
+    """IPython prints this error itself, and sends no output of the type error; docs/analysts/scripts.md says more."""
     if name == "papermill":
         pytest.importorskip("papermill")
     code, printed = run(RUNNERS[name], tmp_path, "%%sqll\nSELECT 1")
