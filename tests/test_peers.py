@@ -1,4 +1,4 @@
-"""The pipemagic lines of docs/how-to/other-magics.md run from top to bottom in one notebook."""
+"""The pipemagic lines of docs/analysts/other-magics.md run from top to bottom in one notebook."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "other-magics.md"
-PEERS = ["JupySQL", "ipython-sql", "magic_duckdb", "bigquery-magics"]
+PAGE = Path(__file__).parents[1] / "docs" / "analysts" / "other-magics.md"
 
 
 def lines() -> list[str]:
@@ -53,15 +52,8 @@ def shell(tmp_path, monkeypatch):
 
 def test_every_pipemagic_line_runs(shell):
     ours = lines()
-    assert len(ours) > 60
+    assert len(ours) > 30
     for source in ours:
         with capture_output() as captured:
             result = shell.run_cell(source)
         assert result.success, f"{source}\n{captured.stdout}{captured.stderr}"
-
-
-def test_the_page_has_a_section_for_each_peer():
-    text = PAGE.read_text(encoding="utf-8")
-    for peer in PEERS:
-        assert f"\n## {peer} 0." in text
-    assert text.count("Not supported") >= 4

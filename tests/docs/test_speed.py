@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "explanation" / "speed.md"
+PAGE = ROOT / "docs" / "analysts" / "speed.md"
 PRINTED = ROOT / "benchmarks" / "README.md"
 
 _FIGURE = re.compile(r"(?<![\w^.])(\d[\d,]*(?:\.\d+)?)(?: (ms)\b)?")
@@ -24,20 +24,33 @@ def figures(text: str) -> list[tuple[float, float]]:
     return found
 
 
-def rows(page: str) -> list[str]:
-    """Return the rows of the tables, without their first column and without those of the summary."""
-    _, _, tables = page.partition("\n## Read\n")
-    cells = [line.strip("|").split("|") for line in tables.splitlines() if line.startswith("|")]
-    return [" | ".join(row[1:]) for row in cells if figures(" ".join(row[1:]))]
+def rows(page: str) -> list[tuple[str, str, str]]:
+    """Return the figure of pipemagic, that of the other program and the result of each row of the table."""
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:2] == "| "]
+    return [(row[1], row[3], row[4]) for row in cells[1:]]
 
 
-def is_printed(row: str, lines: list[str]) -> bool:
-    """Return True if one line has all figures of a row, rounded as there."""
-    wanted = figures(row)
-    return any(
-        all(any(abs(value - exact) <= half * 1.001 for exact, _ in figures(line)) for value, half in wanted)
-        for line in lines
-    )
+def is_printed(ours: str, theirs: str, result: str, lines: list[str]) -> bool:
+    """Return True if one line has both figures, rounded as there, and their ratio, which the result states."""
+    wanted = figures(f"{ours} | {theirs}")
+    for line in lines:
+        printed = [value for value, _ in figures(line)]
+        exact = [[value for value in printed if abs(value - near) <= half * 1.001] for near, half in wanted]
+        if all(exact):
+            quotient = exact[0][0] / exact[1][0]  # of rounded medians, so it is near the printed ratio
+            ratios = {value for figure in printed if figure for value in (figure, 1 / figure)}
+            medians = {ratio for ratio in ratios if abs(ratio / quotient - 1) < 0.02}
+            if any(result in results(1 / ratio if "rows/s" in ours else ratio) for ratio in medians):
+                return True
+    return False
+
+
+def results(ratio: float) -> set[str]:
+    """Return what a row can say of a ratio of costs (times, memory): that of pipemagic to that of the other program."""
+    words = {f"{100 * (ratio - 1):.0f}% slower", f"{ratio:.0f} times slower", f"{ratio:.1f} times larger"}
+    if ratio < 1:
+        words = {f"{1 / ratio:.0f} times faster", f"{1 / ratio:.1f} times faster"}
+    return words | ({"as fast"} if abs(ratio - 1) < 0.035 else set())
 
 
 def printed_lines() -> list[str]:
@@ -45,13 +58,15 @@ def printed_lines() -> list[str]:
     return [line for block in blocks for line in block.splitlines()]
 
 
-@pytest.mark.parametrize("row", rows(PAGE.read_text("utf-8")))
-def test_the_figures_of_a_row_were_printed(row):
-    assert is_printed(row, printed_lines())
+@pytest.mark.parametrize(("ours", "theirs", "result"), rows(PAGE.read_text("utf-8")))
+def test_the_figures_of_a_row_were_printed_and_the_result_follows(ours, theirs, result):
+    assert is_printed(ours, theirs, result, printed_lines())
 
 
-def test_other_figures_are_found():
+def test_other_figures_and_results_are_found():
     lines = ["reading  266.96 ms  pandas.read_sql  259.06 ms  1.03  <= 1.2"]
-    assert is_printed("1.03 | 0.27 s | `pandas.read_sql` | 0.26 s", lines)
-    assert not is_printed("1.03 | 0.28 s | `pandas.read_sql` | 0.26 s", lines)
-    assert len(rows(PAGE.read_text("utf-8"))) >= 20
+    assert is_printed("0.27 s", "0.26 s", "3% slower", lines)
+    assert not is_printed("0.28 s", "0.26 s", "3% slower", lines)
+    assert not is_printed("0.27 s", "0.26 s", "4% slower", lines)
+    assert not is_printed("0.26 s", "0.27 s", "3% slower", lines)
+    assert len(rows(PAGE.read_text("utf-8"))) >= 10

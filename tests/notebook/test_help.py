@@ -136,7 +136,7 @@ TAUGHT = {
     },
     "topics.md": "\n".join(topic.text for topic in topics().values()),
 }
-ELSEWHERE = "docs/how-to/other-magics.md"
+ELSEWHERE = "docs/analysts/other-magics.md"
 
 
 @pytest.mark.parametrize("form", OTHER_FORMS)
