@@ -13,7 +13,7 @@ from pipemagic.teaching.exercises.release import Source, read
 
 ROOT = Path(__file__).parents[3]
 WRONG = {
-    ("4-transactions", "rebook"): "%sql UPDATE rebooking SET free = free + 2 WHERE flight = 'AA443'",
+    ("6-transactions", "rebook"): "%sql UPDATE rebooking SET free = free + 2 WHERE flight = 'AA443'",
     ("3-connections", "second_connection"): "%pipedb connect main --as other\n"
     "%sql INSERT INTO note (day, text) VALUES ('2014-08-12', 'a day later')\n%pipedb use temporary",
     ("6-loading-exporting", "gentoo"): "%pipedb load birds --table gentoo",
