@@ -16,8 +16,8 @@ WRONG = {
     ("6-transactions", "rebook"): "%sql UPDATE rebooking SET free = free + 2 WHERE flight = 'AA443'",
     ("3-connections", "second_connection"): "%pipedb connect main --as other\n"
     "%sql INSERT INTO note (day, text) VALUES ('2014-08-12', 'a day later')\n%pipedb use temporary",
-    ("6-loading-exporting", "gentoo"): "%pipedb load birds --table gentoo",
-    ("6-loading-exporting", "counted"): "%pipedb load seen --table counted --replace",
+    ("7-loading-plots", "hot_days"): "%pipedb load weather --table hot",
+    ("7-loading-plots", "recounted"): "%pipedb load recount --table rain_days --replace",
     ("8-hosted-and-cluster", "makers"): "makers = planes.groupby('manufacturer').size().rename('n').reset_index()\n"
     "%pipedb load makers --table makers",
 }
