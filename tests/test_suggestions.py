@@ -137,6 +137,7 @@ def test_names_of_one_place_lead_to_similar_ones_in_another_or_are_words_of_othe
         ("begin", "write BEGIN, COMMIT or ROLLBACK after %sql, or in a %%sql cell"),
         ("drop", "DROP TABLE in a %%sql cell deletes a table, %pipedb delete-database NAME a database"),
         ("export", "%%sql --to-csv FILE writes a result to a file, and x = %sql SELECT ... stores it in a variable"),
+        ("dump", "did you mean export-database?"),
         ("import", "did you mean load?"),
         ("disconnect", "did you mean close?"),
         ("disconect", "did you mean close?"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -23,8 +23,6 @@ from pipemagic.cli.groups import (
     with_group_hint,
 )
 from pipemagic.cli.shell import encryption_key_in, key_option, open_database, print_dump, shell
-from pipemagic.client import transfer
-from pipemagic.client.database import Database
 from pipemagic.client.secrets import EncryptionKey
 from pipemagic.errors import NotFound, ParameterError, ServerError, UnsupportedError
 from pipemagic.frames.files import new_file
@@ -122,9 +120,11 @@ def wait_for_database(api: Management, name: str, key: EncryptionKey | None = No
 @api_command(db, "export", name_argument, click.argument("file", type=console.absolute_path), force_option, key_option)
 def export(api: Management, name: str, file: Path, force: bool, encryption_key_env: str | None) -> None:
     """Export a database to a SQLite file."""
+    from pipemagic.session import database_files
+
     key = encryption_key_in(encryption_key_env)
     with new_file(file, overwrite=force) as draft, open_database(api, name, read_only=True, key=key) as database:
-        save(database, draft)
+        database_files.save(database, draft)
     console.print_line(str(file))
 
 
@@ -132,33 +132,16 @@ def export(api: Management, name: str, file: Path, force: bool, encryption_key_e
 @click.argument("file", type=console.absolute_path, required=False)
 def dump(api: Management, name: str, file: Path | None, force: bool, encryption_key_env: str | None) -> None:
     """Print a database as SQL text, or write the text to a file."""
+    from pipemagic.session import database_files
+
     key = encryption_key_in(encryption_key_env)
     with open_database(api, name, read_only=True, key=key) as database:
         if file is None:
             print_dump(database)
             return
-        with new_file(file, overwrite=force) as draft, transfer.dumped(database) as chunks:
-            write_file(draft, chunks)
+        with new_file(file, overwrite=force) as draft:
+            database_files.save_dump(database, draft)
     console.print_line(str(file))
-
-
-def save(database: Database, path: Path) -> None:
-    """Write a database to a file; a server without files sends SQL text, from which the file is created."""
-    from pipemagic.service.transfer.restore import restore
-    from pipemagic.session.database_files import decode
-
-    try:
-        with transfer.exported(database) as chunks:
-            write_file(path, chunks)
-    except UnsupportedError:
-        with transfer.dumped(database) as chunks:
-            restore(decode(chunks), path, "the server's SQL text")
-
-
-def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a new file."""
-    with path.open("xb") as file:
-        file.writelines(chunks)
 
 
 @contextmanager

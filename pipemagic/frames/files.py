@@ -43,13 +43,14 @@ def check_path(path: Path) -> None:
 
 
 @contextmanager
-def new_file(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
+def new_file(path: Path, *, overwrite: bool = True, option: str = "--force") -> Iterator[Path]:
     """Yield the path of a temporary file, which becomes ``path`` if the block succeeds and is removed if it fails.
 
-    Without ``overwrite``, raise `SessionError` if ``path`` exists, also if another program creates it meanwhile.
+    Without ``overwrite``, which the user sets with ``option``, raise `SessionError` if ``path`` exists, also if another
+    program creates it meanwhile.
     """
     check_path(path)
-    exists = SessionError(f"{path} already exists", hint="choose another name, or overwrite the file with --force")
+    exists = SessionError(f"{path} already exists", hint=f"choose another name, or overwrite the file with {option}")
     if path.exists() and not overwrite:
         raise exists
     try:

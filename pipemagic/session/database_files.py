@@ -15,6 +15,7 @@ from pipemagic.client.database import Database
 from pipemagic.errors import (
     PipemagicError,
     SessionError,
+    UnsupportedError,
 )
 from pipemagic.management_api.models import DatabaseInfo
 from pipemagic.sql import ParsedStatement
@@ -57,6 +58,34 @@ def restored_dump(name: str, chunks: Iterable[bytes] | None = None) -> Iterator[
         except OSError as error:
             raise SessionError(f"cannot read {name}: {error.strerror}") from None
         yield path
+
+
+def save(database: Database, path: Path) -> None:
+    """Write a database to a new SQLite file; a server without files sends SQL text, from which the file is created."""
+    from pipemagic.client import transfer
+
+    try:
+        with transfer.exported(database) as chunks:
+            write_file(path, chunks)
+    except UnsupportedError:
+        from pipemagic.service.transfer.restore import restore
+
+        with transfer.dumped(database) as chunks:
+            restore(decode(chunks), path, "the server's SQL text")
+
+
+def save_dump(database: Database, path: Path) -> None:
+    """Write a database to a new file as SQL text (UTF-8)."""
+    from pipemagic.client import transfer
+
+    with transfer.dumped(database) as chunks:
+        write_file(path, chunks)
+
+
+def write_file(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write a new file."""
+    with path.open("xb") as file:
+        file.writelines(chunks)
 
 
 def _read(name: str) -> Iterator[bytes]:

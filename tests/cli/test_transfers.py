@@ -165,7 +165,7 @@ def test_an_interrupted_download_leaves_no_file(run, edge, tmp_path, monkeypatch
         path.write_bytes(next(iter(pieces)))
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pipemagic.cli.databases.write_file", cut)
+    monkeypatch.setattr("pipemagic.session.database_files.write_file", cut)
     code, _, err = run("db", "export", "copy", str(tmp_path / "out"))
     assert (code, err) == (1, f"Error: cannot write {tmp_path / 'out'}: No space left on device\n")
     assert not (tmp_path / "out").exists()
@@ -261,8 +261,8 @@ def test_an_upload_is_refused_before_its_body_is_read(run, edge, folder, declare
 
 def test_a_server_without_file_exports_is_exported_as_text(run, edge, original, tmp_path, sqld_database):
     """A libSQL server has only `/dump`."""
-    from pipemagic.cli.databases import save
     from pipemagic.client.database import Database
+    from pipemagic.session.database_files import save
 
     with Database(sqld_database.url, sqld_database.token) as database:
         database.batch(["CREATE TABLE t (a)", "INSERT INTO t VALUES (1), ('two')"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from encrypted_service import KEY
 
@@ -39,6 +42,16 @@ def test_every_request_of_a_notebook_has_the_key(notebook, encrypted):
     assert notebook(f"%sql --on {other} SELECT count(*) AS n FROM u").value["n"].tolist() == [2000]
     assert encrypted.had_every_key
     assert len(encrypted.hosted.posts) > 20
+
+
+def test_an_encrypted_database_is_exported_with_its_key(notebook, encrypted, tmp_path):
+    other = f"other{encrypted.name}"
+    notebook(f"%pipedb connect {other} --encryption-key-env KEY\n%sql CREATE TABLE t AS SELECT 1 AS a")
+    line = f'%pipedb export-database {other} "{tmp_path / "copy.db"}"'
+    assert "encrypt" in notebook.fails(line).out
+    notebook(f"{line} --encryption-key-env KEY")
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as db:
+        assert db.execute("SELECT a FROM t").fetchall() == [(1,)]
 
 
 def test_no_output_of_a_notebook_has_the_key(notebook, encrypted):

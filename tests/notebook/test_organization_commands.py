@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
+from contextlib import closing
 
 import pandas as pd
 import pytest
@@ -286,6 +288,48 @@ def test_create_token_does_not_overwrite_a_new_file(tmp_path):
     with pytest.raises(SessionError, match=r"cannot write .*: File exists"):
         target.store(Secret("other"))
     assert (tmp_path / "token").read_text() == "mine"
+
+
+# -- exporting
+
+
+def test_a_database_is_exported_and_imported_again(embedded, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    embedded("%pipedb connect flights\n%sql CREATE TABLE t (id INTEGER PRIMARY KEY, v BLOB)")
+    embedded("%sql INSERT INTO t VALUES (1, x'00ff'), (2, 'é'), (3, 9007199254740993)")
+    size = embedded("%pipedb export-database flights flights.db").lines[0]
+    assert size.startswith("Wrote database flights to flights.db (")
+    assert size.endswith(" kB).")
+    with closing(sqlite3.connect("flights.db")) as db:
+        rows = db.execute("SELECT * FROM t").fetchall()
+    assert rows == [(1, b"\0\xff"), (2, "é"), (3, 2**53 + 1)]
+    embedded("%pipedb export-database flights flights.sql --dump")
+    assert "CREATE TABLE t (id INTEGER PRIMARY KEY, v BLOB)" in (tmp_path / "flights.sql").read_text("utf-8")
+    for name, option in (("a", "--from-file flights.db"), ("b", "--from-dump flights.sql")):
+        embedded(f"%pipedb create-database {name} --group edge {option}\n%pipedb connect {name}")
+        assert embedded("%sql SELECT count(*) AS n, max(v) AS most, typeof(max(id)) AS kind FROM t").value["n"][0] == 3
+        assert "equal: 3 rows" in repr(embedded("%pipedb diff t --to flights").value)
+
+
+def test_an_export_does_not_overwrite_a_file_without_replace(embedded, tmp_path):
+    path = tmp_path / "my copy.db"
+    path.write_text("mine")
+    line = f'%pipedb export-database flights "{path}"'
+    assert embedded.fails(line).out == (
+        f"SESSION: {path} already exists\nHint: choose another name, or overwrite the file with --replace\n"
+    )
+    assert path.read_text() == "mine"
+    embedded(f"{line} --replace")
+    assert path.read_bytes().startswith(b"SQLite format 3\0")
+    assert list(tmp_path.glob(".pipemagic-*")) == []
+
+
+def test_a_failed_export_leaves_no_file(embedded, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert "nope" in embedded.fails("%pipedb export-database nope x.db").out
+    assert "folder nowhere does not exist" in embedded.fails("%pipedb export-database flights nowhere/x.db").out
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
 # -- the organization

@@ -14,6 +14,7 @@ from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands.base import CommandContext, CommandGroup, check_confirmed, frame_of
 from pipemagic.notebook.display import say
 from pipemagic.scopes import SCOPES, expand, summary
+from pipemagic.text import format_size
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -184,6 +185,35 @@ def create_database(context: CommandContext) -> None:
         say(f"The database already existed; {args[source]} was not {'copied' if original else 'loaded'}.")
     else:
         say(outcomes.describe_database(database, moment))
+
+
+@GROUP.command(
+    DATABASE,
+    Positional("FILE", "the SQLite file to write, or with --dump the file with SQL text"),
+    Option("--dump", "write SQL text, such as a .dump of the sqlite3 shell"),
+    Option("--replace", "overwrite an existing file"),
+    Option("--encryption-key-env", "the variable with the key of an encrypted database", "VARIABLE"),
+)
+def export_database(context: CommandContext) -> None:
+    """Write a whole database to a SQLite file, as it is at one moment.
+
+    %pipedb export-database flights flights.db
+    %pipedb export-database flights flights.sql --dump --replace
+    """
+    from pipemagic.frames.files import new_file
+    from pipemagic.session import database_files
+
+    args, name = context.args, context.args["DATABASE"]
+    path = Path(os.path.expanduser(args["FILE"]))
+    key = context.session.encryption_key_in(args.get("--encryption-key-env"), None)
+    write = database_files.save_dump if args.on("--dump") else database_files.save
+    with (
+        new_file(path, overwrite=args.on("--replace"), option="--replace") as draft,
+        context.organization.open(name, read_only=True, key_of=lambda _: key) as database,
+    ):
+        write(database, draft)
+        size = draft.stat().st_size
+    say(f"Wrote database {name} to {path} ({format_size(size)}).")
 
 
 @GROUP.command(GROUP_NAME, Positional("CODE", "the location"), IF_NOT_EXISTS)
