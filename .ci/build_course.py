@@ -18,6 +18,7 @@ from nbclient import NotebookClient
 from pipemagic.teaching.exercises.release import release_file
 
 ROOT = Path(__file__).resolve().parent.parent
+PORT = r"(localhost):\d+"
 
 
 def run(path: Path) -> None:
@@ -48,9 +49,12 @@ def joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
 
 
 def without_port(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Replace the port of the service, which differs between runs, in printed text; tests/nbval.cfg does so, too."""
-    if "text" in output:
-        output.text = re.sub(r"(localhost):\d+", r"\1:PORT", output.text)
+    """Replace the port of the service, which differs between runs, in text; tests/nbval.cfg does so, too."""
+    if output.output_type == "error":
+        output.evalue = re.sub(PORT, r"\1:PORT", output.evalue)
+        output.traceback = [re.sub(PORT, r"\1:PORT", line) for line in output.traceback]
+    elif "text" in output:
+        output.text = re.sub(PORT, r"\1:PORT", output.text)
     return output
 
 

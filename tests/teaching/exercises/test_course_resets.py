@@ -18,8 +18,6 @@ WRONG = {
     "%sql INSERT INTO note (day, text) VALUES ('2014-08-12', 'a day later')\n%pipedb use temporary",
     ("7-loading-plots", "hot_days"): "%pipedb load weather --table hot",
     ("7-loading-plots", "recounted"): "%pipedb load recount --table rain_days --replace",
-    ("8-hosted-and-cluster", "makers"): "makers = planes.groupby('manufacturer').size().rename('n').reset_index()\n"
-    "%pipedb load makers --table makers",
 }
 
 
