@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import time
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from importlib import metadata
 from pathlib import Path
@@ -22,6 +23,7 @@ from pipemagic.config import make_private_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.http.transport import find_proxy
 from pipemagic.service.files import check_data_folder
+from pipemagic.text import format_size
 
 
 @click.command()
@@ -52,16 +54,28 @@ def check_packages(_data: Path | None) -> tuple[str, str]:
 
 
 def check_folder(data: Path | None) -> tuple[str, str]:
-    """Check that the service can use the data folder, and that its disk has space."""
+    """Check that the service can use the data folder, and that its disk has space; show how much it takes of it."""
     folder = data or launcher.default_folder()
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
         raise SessionError(f"cannot write to {nearest}", hint="name another folder with PIPEMAGIC_DATA or --data")
+    used = ""
     if nearest == folder:
         make_private_folder(folder)  # raises what the service would raise; an existing folder is not changed
         check_data_folder(folder)
+        used = f"{format_size(_size(folder))} used, "
     free = shutil.disk_usage(nearest).free / 1e9
-    return f"{folder} ({free:,.1f} GB free)", "" if free > 1 else "delete files: nothing can be written to a full disk"
+    hint = "" if free > 1 else "delete files: nothing can be written to a full disk"
+    return f"{folder} ({used}{free:,.1f} GB free)", hint
+
+
+def _size(folder: Path) -> int:
+    """Return the size of the files of a folder in bytes."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a running service removes files
+            size += path.lstat().st_size if path.is_file() else 0
+    return size
 
 
 def check_service(data: Path | None) -> tuple[str, str]:

@@ -40,12 +40,13 @@ def _installed() -> str:
 def _unsupported(message: str) -> ImportError:
     """Return the error with the next step, which IPython shows without a traceback."""
     installed = _installed()
+    wanted, restart = f"ipython>={LOWEST_IPYTHON}", "restart the kernel"
+    fits = _numbers(installed) >= _numbers(LOWEST_IPYTHON)
     if "google.colab" in sys.modules:
-        restart = "restart the runtime (Runtime > Restart session)"
-    else:
-        restart = "restart the kernel"
-    if _numbers(installed) < _numbers(LOWEST_IPYTHON):
-        hint = f'run %pip install "ipython>={LOWEST_IPYTHON}", {restart} and run %load_ext pipemagic again'
+        wanted, restart = f"{wanted},<9", "restart the runtime (Runtime > Restart session)"
+        fits = fits and _numbers(installed) < (9,)  # Colab's own kernel does not start with IPython 9
+    if not fits:
+        hint = f'run %pip install "{wanted}", {restart} and run %load_ext pipemagic again'
     else:
         hint = f"IPython {installed} is installed; {restart} and run %load_ext pipemagic again"
     error = ImportError(with_hint(message, hint))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import venv
@@ -54,9 +55,21 @@ def test_a_machine_without_problems(examine, run, folder):
     run("org", "list")
     code, found = examine()
     assert code == 0
-    assert found["data folder"][:2] == ["ok", f"{folder} ({shutil.disk_usage(folder).free / 1e9:,.1f} GB free)"]
+    free = f"{shutil.disk_usage(folder).free / 1e9:,.1f} GB free"
+    state, message, _ = found["data folder"]
+    assert (state, re.sub(r"[\d.]+ [kM]B used", "SIZE used", message)) == ("ok", f"{folder} (SIZE used, {free})")
     assert found["service"][1].startswith(f"{launcher.find(folder).url}, version ")
     assert all((state == "ok") == (not hint) for state, _, hint in found.values())
+
+
+def test_the_size_of_the_data(tmp_path):
+    folder = tmp_path / "data"
+    assert " used" not in doctor.check_folder(folder)[0]
+    (folder / "databases").mkdir(mode=0o700, parents=True)
+    folder.chmod(0o700)
+    (folder / "databases" / "a.sqlite").write_bytes(bytes(2_500_000))
+    (folder / "b").write_bytes(bytes(500_000))
+    assert doctor.check_folder(folder)[0].startswith(f"{folder} (3.0 MB used, ")
 
 
 @posix

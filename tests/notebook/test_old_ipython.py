@@ -66,11 +66,19 @@ def test_the_kernel_must_be_restarted_after_the_installation(load):
 
 def test_colab_calls_it_a_runtime(load):
     restart = "restart the runtime (Runtime > Restart session)"
-    assert load("7.34.0", "9.18.1", "google.colab") == [
+    assert load("7.34.0", "8.39.0", "google.colab") == [
         OLD,
-        f"Hint: IPython 9.18.1 is installed; {restart} and run %load_ext pipemagic again",
+        f"Hint: IPython 8.39.0 is installed; {restart} and run %load_ext pipemagic again",
         "no traceback",
     ]
+
+
+@pytest.mark.parametrize("installed", ["7.34.0", "9.18.1"])
+def test_colab_needs_ipython_8(installed, load):
+    restart = "restart the runtime (Runtime > Restart session)"
+    assert load("7.34.0", installed, "google.colab")[1] == (
+        f'Hint: run %pip install "ipython>=8.18,<9", {restart} and run %load_ext pipemagic again'
+    )
 
 
 def test_a_preliminary_version(load):
