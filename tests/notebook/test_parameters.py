@@ -1,4 +1,4 @@
-"""Parameters and names in cells, on both servers: every row of the tables in docs/how-to/parameters.md."""
+"""Parameters and names in cells, on both servers: every row of the tables in docs/analysts/parameters.md."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 from page_examples import DOCS
 from page_sections import fences
 
-PAGE = DOCS / "how-to" / "other-libraries.md"
+PAGE = DOCS / "analysts" / "libraries.md"
 SCHEMA = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'alembic%' AND name NOT LIKE 'sqlite%' ORDER BY name"
 FLEET = """
 import sqlalchemy as sa

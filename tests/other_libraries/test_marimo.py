@@ -7,7 +7,7 @@ import json
 from page_examples import DOCS
 from page_sections import fences
 
-PAGE = DOCS / "how-to" / "other-libraries.md"
+PAGE = DOCS / "analysts" / "libraries.md"
 CELLS = """
 @app.cell
 def _(engine, mo):

@@ -1,4 +1,4 @@
-"""The examples of docs/how-to/other-libraries.md, on each server: programs print what the page shows.
+"""The examples of docs/analysts/libraries.md, on each server: programs print what the page shows.
 
 tests/docs/test_examples.py runs the cells that need no other environment, too.
 """
@@ -9,7 +9,7 @@ import pytest
 from page_examples import DOCS, blocks, cells, normalize
 from page_sections import fences
 
-PAGE = DOCS / "how-to" / "other-libraries.md"
+PAGE = DOCS / "analysts" / "libraries.md"
 PROGRAMS = {"SQLAlchemy", "A plain connection", "dlt", "Ibis"}
 
 
