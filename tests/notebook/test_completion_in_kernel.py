@@ -56,3 +56,15 @@ def test_sql_offers_options_then_statements(kernel, cell):
     assert offered[: len(flags)] == flags
     assert {"SELECT", "WITH", "INSERT INTO"} <= {*offered}
     assert not [text for text in offered if "%" in text]
+
+
+def test_vs_code_finds_the_place_of_each_completion_and_the_help_on_it(kernel):
+    """It reads the metadata of the reply, and asks for help with the text of the completion in its place."""
+    cell = "%%sql\nSELECT na"
+    content = kernel.complete(cell, reply=True, timeout=WAIT)["content"]
+    items = content["metadata"]["_jupyter_types_experimental"]
+    assert [item["text"] for item in items] == content["matches"]
+    place = items[content["matches"].index("name")]
+    chosen = cell[: place["start"]] + place["text"] + cell[place["end"] :]
+    help_on_it = kernel.inspect(chosen, reply=True, timeout=WAIT)["content"]
+    assert help_on_it["data"] == {"text/plain": "city.name: TEXT"}
