@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 WIDTHS = (1200, 800, 390)  # px
 LEAST = 4.5  # contrast of text, by WCAG 2 AA
 DARK = 64  # of 255, the lightest background of a picture in dark mode
-DRAWN = {"how-to/plot.html": ".cell_output img", "analysts/transactions.html": "img[src$='.svg']"}
+DRAWN = {"analysts/results.html": ".cell_output img", "analysts/transactions.html": "img[src$='.svg']"}
 
 # Texts of tables and outputs with their contrast. A canvas converts colours of any notation.
 CONTRASTS = """() => {

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from page_examples import DOCS, GENERATED, OTHER_VARIABLES, PAGES, ROOT, Step, name, normalize_commands, steps
+from page_examples import DOCS, GENERATED, OTHER_VARIABLES, PAGES, README, ROOT, Step, name, normalize_commands, steps
 
 from pipemagic import launcher
 from pipemagic.cli.doctor import CHECKS
@@ -114,6 +114,12 @@ def test_the_commands_print_the_output_of_the_page(page, home, request, require_
     if page.stem == "cluster":
         request.getfixturevalue("sqld_binary")
     check(steps(page), home, name(page))
+
+
+def test_the_first_steps_install_as_readme_does():
+    first, *_ = steps(DOCS / "analysts" / "start.md")
+    commands = [line.strip() for step in steps(README) for line in re.split("&&|\n", step.source)]
+    assert set(first.source.splitlines()[2:-1]) <= {*commands}, "besides git clone, cd and pipemagic lab"
 
 
 def test_the_page_shows_each_check_of_doctor():
