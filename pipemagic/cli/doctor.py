@@ -59,14 +59,14 @@ def check_folder(data: Path | None) -> tuple[str, str]:
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
         raise SessionError(f"cannot write to {nearest}", hint="name another folder with PIPEMAGIC_DATA or --data")
-    used = ""
+    size = ""
     if nearest == folder:
         make_private_folder(folder)  # raises what the service would raise; an existing folder is not changed
         check_data_folder(folder)
-        used = f"{format_size(_size(folder))} used, "
+        size = f"{format_size(_size(folder))} used, "
     free = shutil.disk_usage(nearest).free / 1e9
     hint = "" if free > 1 else "delete files: nothing can be written to a full disk"
-    return f"{folder} ({used}{free:,.1f} GB free)", hint
+    return f"{folder} ({size}{free:,.1f} GB free)", hint
 
 
 def _size(folder: Path) -> int:
