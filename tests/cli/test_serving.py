@@ -17,7 +17,7 @@ from pipemagic.service import process
 from pipemagic.service.limits import MB, LimitMode, Limits
 from pipemagic.service.settings import Settings
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operators" / "serve.md"
 
 
 @pytest.fixture

@@ -38,10 +38,10 @@ NOT_RUN = {
     "tutorial/index": INSTALLS,
     "analysts/speed": "the benchmarks take minutes; .ci/run runs the command",
     "reference/management-api": "the address is that of the reader's service",
-    **dict.fromkeys(("how-to/serve", "how-to/reverse-proxy", "how-to/monitor", "how-to/backup"), SERVES),
+    **dict.fromkeys(("operators/serve", "operators/operate"), SERVES),
 }
 """Pages whose shell commands do not run. For single fences, the page has a reason."""
-NEEDED = {"analysts/scripts": ("jq", "papermill"), "how-to/cluster": ("openssl",)}
+NEEDED = {"analysts/scripts": ("jq", "papermill"), "operators/cluster": ("openssl",)}
 """Programs that a page calls and that not every system has."""
 
 SHELL_PAGES = [

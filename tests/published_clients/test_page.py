@@ -1,4 +1,4 @@
-"""The examples of docs/how-to/other-clients.md: each is a program that prints what the page shows."""
+"""The examples of docs/operators/clients.md: each is a program that prints what the page shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from published_clients import PUBLISHED
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "other-clients.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operators" / "clients.md"
 EXAMPLE = re.compile(
     r"^### (?P<title>[^\n]+)\n(?:(?!^#)[^\n]*\n)*?```(?P<language>js|python)\n(?P<code>.*?)```\n"
     r"(?:\n<!-- illustration -->\n)?```text\n(?P<output>.*?)```",

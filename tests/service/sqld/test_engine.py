@@ -407,7 +407,7 @@ def test_statements_on_a_suspended_database_fail_at_once_with_the_reason(sqld_en
 
 
 def test_what_sqld_does_not_end_when_a_database_is_suspended(sqld_engine: SqldEngineProcess):
-    """Its admin API has no way to. docs/explanation/nodes.md says so; if this fails, change it there."""
+    """Its admin API has no way to. docs/operators/cluster.md says so; if this fails, change it there."""
     name, rows = sqld_engine.create(), 100_000
     recursive = f"n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < {rows})"
     numbers = f"WITH RECURSIVE {recursive} SELECT x, '{'.' * 80}' FROM n"

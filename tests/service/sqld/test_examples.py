@@ -14,7 +14,7 @@ from pipemagic.service.sqld.nodes import _Entry, load
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 COMPOSE = EXAMPLES / "sqld-compose.yaml"
-PAGE = EXAMPLES.parent / "docs" / "how-to" / "cluster.md"
+PAGE = EXAMPLES.parent / "docs" / "operators" / "cluster.md"
 
 
 def services() -> dict[str, dict[str, object]]:

@@ -23,7 +23,7 @@ from pipemagic.teaching.exercises.running import EMPTY
 from pipemagic.teaching.magics import Feedback
 
 FILE = Path(__file__).with_name("wrong_answers.toml")
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "wrong-answers.md"
+PAGE = Path(__file__).parents[3] / "docs" / "teachers" / "exercises.md"
 ROW = re.compile(
     r"^\| (?P<task>[^|]+) \| `(?P<sql>[^|`]+)` \| (?P<points>[\d.]+) \| (?P<feedback>[^|]*) \|$", re.MULTILINE
 )
