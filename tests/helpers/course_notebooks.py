@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import nbformat
 from nbclient import NotebookClient
+from page_examples import DOCS, cells
 
 from pipemagic.teaching.exercises.exercise import Probe, frame_of, load, pack
 
@@ -119,6 +120,30 @@ def write_source(folder: Path, *exercises: str, template: str = "") -> Path:
     run(notebook, folder)
     nbformat.write(notebook, folder / "birds.ipynb")
     return folder / "birds.ipynb"
+
+
+def write_lesson() -> None:
+    """Write the notebook with the cells of docs/teachers/first-lesson.md into the folder lesson, and run it."""
+    shown = [cell.source for cell in cells(DOCS / "teachers" / "first-lesson.md")]
+    code = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(shown)]
+    notebook = nbformat.v4.new_notebook(cells=code)
+    run(notebook, Path("lesson"))
+    nbformat.write(notebook, "lesson/lesson-1.ipynb")
+
+
+def write_submissions() -> None:
+    """Write a right and a wrong submission of that notebook, in folders as Moodle names them."""
+    right = "SELECT name, mass FROM bird WHERE mass > 3400 ORDER BY mass DESC"
+    for student, answer in {"Ada Lovelace_12345": right, "Grace Hopper_12346": right.partition(" ORDER")[0]}.items():
+        target = Path("submissions", f"{student}_assignsubmission_file", "lesson-1.ipynb")
+        write_answers(Path("handout/lesson-1.ipynb"), target, {"heavy": answer})
+
+
+def write_class_submissions() -> None:
+    """Write the submissions of docs/teachers/exercises.md: of class/birds.ipynb, by two students."""
+    released = Path("class/birds.ipynb")
+    write_answers(released, Path("submissions/ada/birds.ipynb"), ANSWERS["right"], RINGED_ANSWER)
+    write_answers(released, Path("submissions/bo/birds.ipynb"), {**ANSWERS["partly"], **ANSWERS["hard_coded"]})
 
 
 def run(notebook: Any, folder: Path) -> None:

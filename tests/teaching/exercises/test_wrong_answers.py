@@ -102,11 +102,10 @@ def test_there_are_thirty_five_kinds_of_mistakes():
     assert len({answer["mistake"] for _, answer in ANSWERS}) == len(ANSWERS) >= 35
 
 
-def test_the_page_has_twelve_of_the_answers():
-    rows = [row["sql"] for row in ROW.finditer(PAGE.read_text("utf-8"))]
-    assert (
-        len(rows) == len(set(rows)) == len(re.findall(r"^\| (?!Task|-)", PAGE.read_text("utf-8"), re.MULTILINE)) == 12
-    )
+def test_each_row_of_the_page_is_one_of_the_answers():
+    section = PAGE.read_text("utf-8").partition("## Feedback and points")[2].partition("\n## ")[0]
+    rows = [row["sql"] for row in ROW.finditer(section)]
+    assert len(rows) == len(set(rows)) == len(re.findall(r"^\| (?!Task)", section, re.MULTILINE)) >= 5
     assert set(rows) <= {answer["sql"] for _, answer in ANSWERS}
 
 
