@@ -339,9 +339,7 @@ def _keyring() -> ModuleType:
     try:
         import keyring
     except ImportError:
-        raise SessionError(
-            "the package keyring is not installed", hint=f"pip install keyring, {ELSE}"
-        ) from None
+        raise SessionError("the package keyring is not installed", hint=f"pip install keyring, {ELSE}") from None
     return keyring
 
 
