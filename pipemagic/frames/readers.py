@@ -40,6 +40,9 @@ _SUFFIXES = {
 }  # fmt: skip
 """The formats by suffix."""
 
+_MARKS = {"na", "n/a", "#n/a", "n.a.", "nan", "null", "none", "<na>", "nil", "-", "--", ".", "?", "missing", "unknown"}
+"""Texts in lower case that mean a missing value where the others are numbers or dates."""
+
 _GROUPS = ((".", ","), (",", "."), ("'", "."), (" ", ","), (" ", "."))
 """Thousands separators, each with its decimal point."""
 
@@ -89,16 +92,37 @@ def read_file(path: Path | str, options: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[str]:
-    """Yield a sentence for each column of a CSV or TSV file that options of its reader would make numbers or dates."""
+    """Yield a sentence for columns of a CSV or TSV file that options of its reader would make numbers or dates."""
     kind, _ = _format(path.name) or ("", "")
     if kind not in ("csv", "tsv"):  # the readers of others have no such options
         return
-    for name in frame.columns[frame.dtypes == "string"]:
-        texts = frame[name].dropna().drop_duplicates()
-        found = _thousands(texts) or _dates(name, texts)
+    columns = {name: frame[name].dropna().drop_duplicates() for name in frame.columns[frame.dtypes == "string"]}
+    marked = {name: marks for name, texts in columns.items() if (marks := _marks_of_missing_values(texts))}
+    if marked:
+        marks = list(dict.fromkeys(mark for found in marked.values() for mark in found))
+        subject = f"Column {next(iter(marked))} was" if len(marked) == 1 else f"Columns {', '.join(marked)} were"
+        because = " and ".join(map(repr, marks)) + (
+            " is no number or date" if len(marks) == 1 else " are no numbers or dates"
+        )
+        yield f"{subject} left as text because {because}. Add -- na_values={marks!r} to read missing values."
+    for name, texts in columns.items():
+        found = None if name in marked else _thousands(texts) or _dates(name, texts)
         if found:
             reason, options, kinds = found
             yield f"Column {name} was left as text because {reason}. Add -- {options} to read {kinds}."
+
+
+def _marks_of_missing_values(texts: pd.Series[str]) -> list[str]:
+    """Return the texts that usually mean a missing value, if all others are numbers, booleans or dates."""
+    from pipemagic.frames import inference
+
+    is_mark = texts.str.strip().str.lower().isin(_MARKS)
+    others = texts[~is_mark]
+    if others.empty or not is_mark.any():
+        return []
+    column = inference.TextColumn.of(others, ())
+    proven = inference.typed_texts(column, inference.NumberFormat(".", "")).dtype != column.as_text().dtype
+    return texts[is_mark].tolist() if proven else []
 
 
 def _thousands(texts: pd.Series[str]) -> tuple[str, str, str] | None:

@@ -256,6 +256,42 @@ def test_dates_that_are_not_in_iso_format_are_named(folder, tmp_path, texts, for
         assert "the day: DATE" in line
 
 
+PENGUINS = """species,mass,day,sex,label
+Adelie,3750,2007-11-11,male,A1
+Gentoo,NA,2008-01-02,NA,NA
+Gentoo,5000.5,n/a,female,2
+"""
+
+
+def test_numbers_with_marks_of_missing_values_are_named(folder, tmp_path):
+    """As text they are larger than every number: a count of those above 4,000 is wrong."""
+    path = tmp_path / "p.csv"
+    path.write_text(PENGUINS)
+    _, note = folder("%pipedb load p.csv --table p").lines
+    assert note == (
+        "Columns mass, day were left as text because 'NA' and 'n/a' are no numbers or dates. "
+        "Add -- na_values=['NA', 'n/a'] to read missing values."
+    )
+    (line,) = folder("%pipedb load p.csv --table p --replace -- na_values=['NA', 'n/a']").lines
+    assert "mass: REAL" in line
+    assert "day: DATE" in line
+    expected = pd.read_csv(path)
+    found = folder(
+        "%sql SELECT count(*) AS n, count(sex) AS known, sum(mass) AS total FROM p WHERE mass > 4000 OR mass IS NULL"
+    ).value
+    assert found["total"].tolist() == [expected["mass"][expected["mass"] > 4000].sum()]
+    assert found["known"].tolist() == [1]
+
+
+def test_one_mark_in_one_column(folder, tmp_path):
+    (tmp_path / "q.csv").write_text("a,b\n1,NA\n?,Namibia\n2,DE\n")
+    _, note = folder("%pipedb load q.csv --table q").lines
+    assert (
+        note
+        == "Column a was left as text because '?' is no number or date. Add -- na_values=['?'] to read missing values."
+    )
+
+
 def test_only_files_with_such_options_have_notes_on_them(folder, tmp_path):
     (tmp_path / "n.json").write_text('[{"n": "1.234,50", "day": "31.12.2023"}]')
     assert len(folder("%pipedb load n.json --table n").lines) == 1
