@@ -200,6 +200,16 @@ def test_a_view_is_no_table(full) -> None:
         full.load(SMALL, "t", if_exists="replace")
 
 
+def test_a_broken_view_of_another_table_is_named(embedded) -> None:
+    embedded.batch(["CREATE TABLE old(a)", "CREATE VIEW broken AS SELECT a FROM old", "DROP TABLE old"])
+    with pytest.raises(errors.LoadError, match=r"error in view broken: .*; nothing was changed") as caught:
+        embedded.load(SMALL, "t")
+    assert "change or drop this one first" in caught.value.hint
+    embedded.execute("DROP VIEW broken")
+    embedded.load(SMALL, "t")
+    assert tables(embedded) == ["t"]
+
+
 def test_a_table_that_the_server_cannot_make_is_called_by_its_own_name(embedded) -> None:
     wide = pd.DataFrame({f"c{number}": [number] for number in range(2001)})
     with pytest.raises(errors.LoadError, match=r"too many columns on wide; nothing was changed"):

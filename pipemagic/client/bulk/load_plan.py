@@ -125,7 +125,7 @@ class LoadPlan:
             )
         hint = error.hint
         if "error in view" in error.message or "error in trigger" in error.message:
-            hint = "it does not fit the new table: change or drop it first"
+            hint = "SQLite renames a table only if all views and triggers are valid: change or drop this one first"
         elif any(error.sql == text for text in self.creates):
             hint = f"an object of {self.table} does not fit its new columns: drop it first"
         return LoadError(f"{error.message}; nothing was changed", hint=hint, extended_code=error.extended_code)
