@@ -51,8 +51,10 @@ class Clock:
 
 def run(command: str, folder: Path, environment: dict[str, str]) -> str:
     """Run a command line in a folder; return what it prints."""
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=folder, env=environment,
-                          stdout=subprocess.PIPE, text=True, check=True)  # fmt: skip
+    line = ["bash", "-euo", "pipefail", "-c", command]
+    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{command}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 

@@ -13,7 +13,18 @@ ROW = re.compile(r"^\| (?P<subject>[^|]+) \| (?P<edit>[^|]+) \| (?P<test>[^|]+) 
 PATH = re.compile(r"`([\w./-]+[/.][\w./-]*)`")
 
 
-FROM_ROOT = ("README.md", "docs", "benchmarks", "examples", "labextension", "tests", "notebooks", "binder", ".ci")
+FROM_ROOT = (
+    "README.md",
+    "docs",
+    "benchmarks",
+    "examples",
+    "labextension",
+    "tests",
+    "notebooks",
+    "solutions",
+    "binder",
+    ".ci",
+)
 
 
 def section(heading: str, end: str = "\n## ") -> str:
