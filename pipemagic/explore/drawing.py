@@ -74,7 +74,7 @@ def label(value: object) -> str:
 
 
 def _format_axis(axis: Any) -> None:
-    """Format dates concisely and numbers with thousands separators; names of categories stay as they are."""
+    """Format dates concisely and large numbers with thousands separators; names of categories stay as they are."""
     from matplotlib.dates import AutoDateFormatter, AutoDateLocator, ConciseDateFormatter
     from matplotlib.ticker import FuncFormatter, ScalarFormatter
 
@@ -83,7 +83,12 @@ def _format_axis(axis: Any) -> None:
         axis.set_major_locator(locator)
         axis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     elif isinstance(axis.get_major_formatter(), ScalarFormatter):
-        axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.10g}"))
+
+        def text(number: float, _: int | None) -> str:
+            separator = "," if max(map(abs, axis.get_view_interval())) >= 10_000 else ""  # the year 2005 is not 2,005
+            return f"{number:{separator}.10g}"
+
+        axis.set_major_formatter(FuncFormatter(text))
 
 
 def _groups(summary: Summary) -> Iterator[tuple[dict[str, Any], DataFrame]]:

@@ -86,6 +86,14 @@ def test_a_plot_is_a_picture_with_text_on_how_to_save_it(db, tmp_path):
     assert "cannot write no/f.png: No such file" in db.fails("%pipedb plot histogram f --x a --to no/f.png").out
 
 
+def test_years_have_no_thousands_separator(db):
+    db("%sql CREATE TABLE f AS SELECT value AS year, value * 10 AS n FROM generate_series(1998, 2020)")
+    axes = db("%pipedb plot line f --x year --y n").value.axes
+    axes.figure.canvas.draw()
+    assert {"2000", "2020"} <= {label.get_text() for label in axes.get_xticklabels()}
+    assert "20,000" in {label.get_text() for label in axes.get_yticklabels()}
+
+
 def test_invalid_options_and_columns_of_a_plot(db):
     db("%sql CREATE TABLE f (a)")
     for line, says in {
