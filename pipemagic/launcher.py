@@ -181,16 +181,16 @@ def ensure(
         return _open_lease(service, started=True)
 
 
-def temporary(*, while_starting: Callable[[], None] = lambda: None, limits: str = "exact") -> Lease:
+def temporary(*options: str, while_starting: Callable[[], None] = lambda: None) -> Lease:
     """Start a service with a new folder; both are removed when the lease or this process ends.
 
-    ``while_starting`` is called while it starts; ``limits`` is as for ``pipemagic serve``, exact or relaxed.
+    The ``options`` are words of a ``pipemagic serve`` line: --limits, --here or --simulate-latency.
+    ``while_starting`` is called while it starts.
     """
     _poll_children()
     folder = Path(tempfile.mkdtemp(prefix="pipemagic-"))
     try:
-        options = ("--temporary", "--limits", limits)
-        child, started = _spawn(folder, *options, stdin=subprocess.PIPE, callback=while_starting)
+        child, started = _spawn(folder, "--temporary", *options, stdin=subprocess.PIPE, callback=while_starting)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

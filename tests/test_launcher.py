@@ -521,9 +521,9 @@ def test_temporary_services_are_separate_and_are_removed(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("options", "said"), [({}, "strict"), ({"limits": "relaxed"}, "relaxed")])
+@pytest.mark.parametrize(("options", "said"), [((), "strict"), (("--limits", "relaxed"), "relaxed")])
 def test_a_temporary_service_has_the_limits_that_were_chosen(options, said):
-    with launcher.temporary(**options) as lease, httpx.Client() as client:
+    with launcher.temporary(*options) as lease, httpx.Client() as client:
         response = client.get(f"{lease.service.url}/version")
         assert response.headers["Pipemagic-Limits"] == said
 

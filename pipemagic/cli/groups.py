@@ -153,20 +153,25 @@ def remove_locations(api: Management, name: str, codes: Sequence[str], yes: bool
         console.print_line(code)
 
 
-def add_location_command(action: str, description: str) -> None:
-    """Add a command that calls the method of the API for an action at each location."""
+@api_command(locations, "pause", group_argument, codes_argument)
+@click.option(
+    "--replication-only", is_flag=True, help="Only stop the replication: the locations answer reads with older data."
+)
+def pause_locations(api: Management, name: str, codes: Sequence[str], replication_only: bool) -> None:
+    """Pause a group at locations, to simulate an outage."""
+    for code in codes:
+        api.pause_location(name, code, replication_only=replication_only)
+        console.print_line(code)
 
-    @api_command(locations, action, group_argument, codes_argument)
-    def command(api: Management, name: str, codes: Sequence[str]) -> None:
-        for code in codes:
-            getattr(api, f"{action}_location")(name, code)
-            console.print_line(code)
 
-    command.help = description
-
-
-add_location_command("pause", "Pause a group at locations, to simulate an outage.")
-add_location_command("resume", "Resume a group at locations.")
+@api_command(locations, "resume", group_argument, codes_argument, wait_option)
+def resume_locations(api: Management, name: str, codes: Sequence[str], wait: bool) -> None:
+    """Resume a group at locations."""
+    for code in codes:
+        api.resume_location(name, code)
+        if wait:
+            wait_for_locations(api, name, [code])
+        console.print_line(code)
 
 
 def wait_for_locations(api: Management, name: str, codes: Sequence[str]) -> None:

@@ -568,9 +568,13 @@ class Management:
         path = self._path("groups", group, "locations", location, "wait")
         self._call("GET", path, optional="waiting for a location")
 
-    def pause_location(self, group: str, location: str) -> Group:
-        """Pause a location; the others continue."""
-        return self._change_location("POST", group, location, "pause", optional="pausing locations")
+    def pause_location(self, group: str, location: str, *, replication_only: bool = False) -> Group:
+        """Pause a location; the others continue.
+
+        With ``replication_only`` its replicas answer reads, but receive no changes until it is resumed.
+        """
+        params = {"replication_only": "true"} if replication_only else None
+        return self._change_location("POST", group, location, "pause", optional="pausing locations", params=params)
 
     def resume_location(self, group: str, location: str) -> Group:
         """Resume a location; its replicas catch up."""
@@ -687,9 +691,13 @@ class Management:
         token = _secret(member(response, "token"))
         return Login(token, text_of(response, "username") or username, text_of(response, "organization"))
 
-    def _change_location(self, method: str, group: str, location: str, *action: str, optional: str = "") -> Group:
+    def _change_location(
+        self, method: str, group: str, location: str, *action: str, optional: str = "",
+        params: Mapping[str, str] | None = None,
+    ) -> Group:  # fmt: skip
         path = self._path("groups", group, "locations", location, *action)
-        return Group.read(wrapped(self._call(method, path, optional=optional), "group"), name=group)
+        response = self._call(method, path, params=params, optional=optional)
+        return Group.read(wrapped(response, "group"), name=group)
 
     def _create_token(self, optional: str, owner: tuple[str, str], expiration: str, read_only: bool) -> Secret:
         # Databases of the new engine refuse the parameter, also for full access, which is the default everywhere.

@@ -136,6 +136,20 @@ def remove_location(organization: Organization, group: str, code: str) -> str:
     return f"Group {left.name} is no longer in {code}{rest}."
 
 
+def pause_location(organization: Organization, group: str, code: str, *, replication_only: bool) -> str:
+    """Pause a group at a location, or only the replication to it."""
+    organization.pause_location(group, code, replication_only=replication_only)
+    if replication_only:
+        return f"Group {group} answers reads in {code}, but its replicas there receive no changes until it is resumed."
+    return f"Paused group {group} in {code}."
+
+
+def resume_location(organization: Organization, group: str, code: str) -> str:
+    """Resume a group at a location."""
+    organization.resume_location(group, code)
+    return f"Resumed group {group} in {code}."
+
+
 def describe_database(database: DatabaseInfo, moment: datetime | None = None) -> str:
     """Describe where a new database is, and what a branch contains, for which the state at a ``moment`` was wanted.
 

@@ -36,13 +36,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--idle-timeout", type=float, default=IDLE_TIMEOUT)
     parser.add_argument("--temporary", action="store_true")
     parser.add_argument("--limits", type=LimitMode, default=LimitMode.EXACT)
+    parser.add_argument("--here")
+    parser.add_argument("--simulate-latency", action="store_true")
     options = parser.parse_args(arguments)
     idle_timeout = None if options.temporary else options.idle_timeout
     try:
         unicode = read_switch(UNICODE, os.environ)
         settings = Settings(
             options.data, idle_timeout=idle_timeout, temporary=options.temporary, unicode=unicode,
-            limits=Limits(mode=options.limits),
+            limits=Limits(mode=options.limits), here=options.here, simulate_latency=options.simulate_latency,
         )  # fmt: skip
         run(settings, _announce)
     except PipemagicError as error:

@@ -258,7 +258,7 @@ class EmbeddedEngine(Engine):
             if replicas is None:
                 replicas = ReplicaSet(database, self.replicator, lambda replica: self.streams.end_all(at=replica))
             assert isinstance(replicas, ReplicaSet)
-            replicas.update(codes, record.paused)
+            replicas.update(codes, record.paused, record.stalled)
         else:
             database.observer = None
             if isinstance(replicas, ReplicaSet):

@@ -112,7 +112,7 @@ class Engine(ABC):
     def check_location(self, code: str) -> None:
         """Refuse a location that can have no instance."""
 
-    def check_pause(self, code: str) -> None:
+    def check_pause(self, code: str, *, replication_only: bool) -> None:
         """Refuse to pause or resume a location that this service does not control."""
 
     def check_new(self, label: str) -> None:

@@ -256,6 +256,16 @@ class Organization:
             groups[name] = group
         return group
 
+    def pause_location(self, group: str, location: str, *, replication_only: bool = False) -> None:
+        """Pause a group at a location, or with ``replication_only`` its replication to the location."""
+        with self._changing():
+            self._api.pause_location(group, location, replication_only=replication_only)
+
+    def resume_location(self, group: str, location: str) -> None:
+        """Resume a group at a location."""
+        with self._changing():
+            self._api.resume_location(group, location)
+
     def protect(self, kind: str, name: str, *, on: bool) -> None:
         """Protect a ``database`` or ``group`` from deletion, or allow it again."""
         with self._changing():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from pipemagic.errors import ServiceError, SessionError
 from pipemagic.management_api.models import DEFAULT_GROUP
 from pipemagic.session import tokens
 from pipemagic.session.organization import Organization
+from pipemagic.suggestions import did_you_mean
+from pipemagic.text import join_words
 
 if TYPE_CHECKING:
     from pipemagic import launcher
@@ -30,33 +33,80 @@ EXACT, RELAXED = "exact", "relaxed"
 """When the time limits of a temporary service end a transaction or an idle stream: always, or when another waits."""
 
 
-def check_limits(limits: str, *, temporary: bool) -> None:
-    """Raise SessionError unless these ``limits`` exist and the service can have them."""
-    if limits not in (EXACT, RELAXED):
-        raise SessionError(f"unknown limits {limits!r}", hint=f"use {EXACT} or {RELAXED}")
-    if not temporary:
-        raise SessionError(
-            "--limits is for a temporary service, which this notebook starts",
-            hint=f"%pipedb connect --temporary --limits {limits}; for a service that stays: pipemagic serve --limits "
-            f"{limits}",
+@dataclass(frozen=True)
+class TemporaryOptions:
+    """Options with which a temporary service starts, those of `pipemagic serve`; None and False are not named."""
+
+    limits: str | None = None
+    here: str | None = None
+    simulate_latency: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        """The options as the words of a line."""
+        values = {"--limits": self.limits, "--here": self.here}
+        words = [word for option, value in values.items() if value is not None for word in (option, value)]
+        return words + ["--simulate-latency"] * self.simulate_latency
+
+    @property
+    def names(self) -> str:
+        """The names of the options, for a sentence."""
+        return join_words([word for word in self.words if word.startswith("--")])
+
+    @property
+    def description(self) -> str:
+        """The properties of the service, as the end of its name."""
+        properties = ["relaxed limits"] * (self.limits == RELAXED) + ["simulated latency"] * self.simulate_latency
+        place = f" in {self.here}" if self.here else ""
+        return f"{place} with {join_words(properties)}" if properties else place
+
+    def check(self, *, temporary: bool) -> None:
+        """Raise SessionError for values that do not exist, and for options without a ``temporary`` service."""
+        if self.limits not in (None, EXACT, RELAXED):
+            raise SessionError(f"unknown limits {self.limits!r}", hint=f"use {EXACT} or {RELAXED}")
+        line = " ".join(self.words)
+        if line and not temporary:
+            raise SessionError(
+                f"{self.names} {'are' if ' and ' in self.names else 'is'} for a temporary service, which this notebook "
+                "starts",
+                hint=f"%pipedb connect --temporary {line}; for a service that stays: pipemagic serve {line}",
+            )
+        if self.here is not None:
+            from pipemagic.service.locations import LOCATIONS
+
+            if self.here not in LOCATIONS:
+                hint = did_you_mean(self.here, LOCATIONS) or "%pipedb locations lists the existing ones"
+                raise SessionError(f"location {self.here!r} does not exist", hint=hint)
+        elif self.simulate_latency:
+            raise SessionError(
+                "--simulate-latency requires --here", hint="add --here CODE, the location of this notebook"
+            )
+
+    def suits(self, running: TemporaryOptions) -> bool:
+        """Return True if a service that runs with other options has those that are named here."""
+        return (
+            self.limits in (None, running.limits or EXACT)
+            and self.here in (None, running.here)
+            and self.simulate_latency <= running.simulate_latency
         )
+
+
+NO_OPTIONS = TemporaryOptions()
 
 
 class Embedded:
     """A lease on the shared service of a data folder, or on a temporary one of this process alone.
 
-    ``while_starting`` is called while it starts. After a restart it is found at its new address. A temporary one has
-    ``limits`` that are exact or relaxed.
+    ``while_starting`` is called while it starts. After a restart it is found at its new address. A temporary one starts
+    with ``options``.
     """
 
     def __init__(
-        self, folder: Path | None = None, *, temporary: bool = False, limits: str = EXACT,
+        self, folder: Path | None = None, *, temporary: bool = False, options: TemporaryOptions = NO_OPTIONS,
         while_starting: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        self.temporary, self.limits = temporary, limits
-        self.where = "temporary service" if temporary else "embedded service"
-        if limits != EXACT:
-            self.where += f" with {limits} limits"
+        self.temporary, self.options = temporary, options
+        self.where = ("temporary service" if temporary else "embedded service") + options.description
         self._while_starting = while_starting
         self._folder = folder
         self._lease: launcher.Lease | None = None
@@ -88,7 +138,7 @@ class Embedded:
             if self._lease is not None:
                 self._lease.close()
             if self.temporary:
-                start = partial(launcher.temporary, limits=self.limits)
+                start = partial(launcher.temporary, *self.options.words)
             else:
                 start = partial(launcher.ensure, self._folder)
             self._lease = start(while_starting=self._import_while_starting)
@@ -116,7 +166,8 @@ class Embedded:
         if FIRST_DATABASE in {database.name for database in organization.databases().items}:
             return True
         if DEFAULT_GROUP not in {group.name for group in organization.groups().items}:
-            organization.create_group(DEFAULT_GROUP, organization.locations()[0].code, if_not_exists=True)
+            location = self.options.here or organization.locations()[0].code
+            organization.create_group(DEFAULT_GROUP, location, if_not_exists=True)
         organization.create_database(FIRST_DATABASE, DEFAULT_GROUP, if_not_exists=True)
         return False
 
@@ -193,15 +244,15 @@ class Services:
                 service.close()
             raise
 
-    def prepare(self, *, temporary: bool, limits: str | None = None) -> bool:
+    def prepare(self, *, temporary: bool, options: TemporaryOptions = NO_OPTIONS) -> bool:
         """Make the embedded service's organization the current one; return True if its first database existed.
 
-        Raise SessionError if a temporary service runs with other ``limits`` than these.
+        Raise SessionError if a temporary service runs with other ``options`` than these.
         """
         with self._lock:
-            if limits is not None:
-                self._check_limits(limits)
-            embedded = self._service(temporary=temporary, limits=limits or EXACT)
+            if temporary:
+                self._check_options(options)
+            embedded = self._service(temporary=temporary, options=options)
             if self.chosen is not embedded.organization:
                 self._take(embedded.organization)
         return embedded.prepare()
@@ -242,26 +293,27 @@ class Services:
         for closable in closing:
             closable.close()
 
-    def _check_limits(self, limits: str) -> None:
-        """Raise SessionError if a temporary service runs with other limits; forget one that could not start."""
+    def _check_options(self, options: TemporaryOptions) -> None:
+        """Raise SessionError if a temporary service runs with other options; forget one that could not start."""
         embedded = self._embedded.get(True)
-        if embedded is None or embedded.limits == limits:
+        if embedded is None or options.suits(embedded.options):
             return
         if embedded.is_running:
+            line = " ".join(embedded.options.words)
             raise SessionError(
-                f"the temporary service of this notebook runs with {embedded.limits} limits",
-                hint="omit --limits to use it as it is\n"
-                "to change the limits, run %pipedb stop --confirm, which deletes its databases, and connect again",
+                f"the temporary service of this notebook was started {f'with {line}' if line else 'without options'}",
+                hint=f"omit {options.names} to use it as it is\n"
+                "to change the options, run %pipedb stop --confirm, which deletes its databases, and connect again",
             )
         self._embedded.pop(True).close()
 
-    def _service(self, *, temporary: bool, limits: str = EXACT) -> Embedded:
+    def _service(self, *, temporary: bool, options: TemporaryOptions = NO_OPTIONS) -> Embedded:
         """Return the embedded service, starting it if necessary."""
         with self._lock:
             self._check_not_closed()
             if temporary not in self._embedded:
                 self._embedded[temporary] = Embedded(
-                    temporary=temporary, limits=limits, while_starting=self._while_starting
+                    temporary=temporary, options=options, while_starting=self._while_starting
                 )
             return self._embedded[temporary]
 

@@ -26,7 +26,7 @@ from pipemagic.session.connection import Connection
 from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import FILE, Profile, Profiles
 from pipemagic.session.results import CellResult, check_tables
-from pipemagic.session.services import FIRST_DATABASE, RESTART_HINT, SHUT_DOWN, TEMPORARY, Services, check_limits
+from pipemagic.session.services import FIRST_DATABASE, RESTART_HINT, SHUT_DOWN, TEMPORARY, Services, TemporaryOptions
 from pipemagic.session.signals import CellEvent, Signal, Subject
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
@@ -255,6 +255,8 @@ class Session:
         remember: bool = False,
         temporary: bool = False,
         limits: str | None = None,
+        here: str | None = None,
+        simulate_latency: bool = False,
         timeout: float | None = None,
         read_only: bool = False,
         organization: Organization | None = None,
@@ -272,14 +274,15 @@ class Session:
         one-time ``code`` is exchanged for a token, which is kept until it expires. ``temporary`` uses a service of this
         process alone, whose data is deleted at its end; without ``target`` and ``name`` the connection is called
         ``temporary``. Its ``limits`` of transactions and idle streams are exact by default; relaxed ones end these only
-        if another request waits, and after an hour. ``timeout`` is how many seconds to wait for a response, 60 by
-        default. With ``read_only`` statements that may write are refused, and the token that is created for a database
-        of an organization cannot write either. The key of an encrypted database is in the variable
+        if another request waits, and after an hour. ``here`` is the code of the location that this process is at, and
+        ``simulate_latency`` delays responses by the distance from there. ``timeout`` is how many seconds to wait for a
+        response, 60 by default. With ``read_only`` statements that may write are refused, and the token that is created
+        for a database of an organization cannot write either. The key of an encrypted database is in the variable
         ``encryption_key_env``, or in the keyring with ``encryption_key_keyring`` (True, or a service in it). ``follow``
         is another host, HOST or HOST:PORT, to which the server may refer.
         """
-        if limits is not None:
-            check_limits(limits, temporary=temporary)
+        options = TemporaryOptions(limits, here, simulate_latency)
+        options.check(temporary=temporary)
         if token is not None and code is not None:
             raise SessionError("the token has more than one source", hint="use token or code")
         source = tokens.TokenSource.of(token_env, token_file, keyring, code, remember=remember)
@@ -310,7 +313,7 @@ class Session:
                 hint=f"%pipedb connect ADDRESS {'--code LETTERS' if code else '--token-env VARIABLE'}",
             )
         else:
-            connection = self._connect_in_organization(profile, organization, temporary=temporary, limits=limits)
+            connection = self._connect_in_organization(profile, organization, temporary=temporary, options=options)
         connection = self.adopt(connection)
         if profile.kept_for is not None:
             connection.keep_alive(profile.kept_for)
@@ -370,14 +373,14 @@ class Session:
         return not connection.refused and (connection.read_only or not read_only)
 
     def _connect_in_organization(
-        self, profile: Profile, organization: Organization | None, *, temporary: bool, limits: str | None
+        self, profile: Profile, organization: Organization | None, *, temporary: bool, options: TemporaryOptions
     ) -> Connection:
         """Open the database of a profile, by default in the profile's organization, otherwise in the current one."""
         existed = False
         if temporary:
             self._forget_ended()
         if temporary or profile.database is None:
-            existed = self._services.prepare(temporary=temporary, limits=limits)
+            existed = self._services.prepare(temporary=temporary, options=options)
             profile = replace(profile, database=profile.database or FIRST_DATABASE)
         elif organization is None and (
             profile.at is not None or profile.organization not in (None, self.organization.slug)

@@ -43,6 +43,10 @@ def test_pausing_and_resuming_a_location(run, edge):
     assert run("group", "locations", "pause", "edge", "nrt") == (0, "nrt\n", "")
     assert run("group", "list")[1].splitlines()[1].split(None, 3)[3] == "nrt  degraded (nrt)  no"
     assert run("group", "locations", "resume", "edge", "nrt") == (0, "nrt\n", "")
+    assert run("group", "locations", "pause", "edge", "nrt", "--replication-only") == (0, "nrt\n", "")
+    assert "lagging" in run("group", "locations", "list", "edge")[1]
+    assert run("group", "locations", "resume", "edge", "nrt", "--wait") == (0, "nrt\n", "")
+    assert "lagging" not in run("group", "locations", "list", "edge")[1]
     assert run("group", "locations", "pause", "edge", "ams") == (0, "ams\n", "")
     assert "unhealthy (ams)" in run("group", "show", "edge")[1]
     code, _, err = run("db", "shell", "flights", "CREATE TABLE t (a)")

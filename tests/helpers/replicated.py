@@ -73,14 +73,14 @@ class Replicated:
     def files(self) -> Path:
         return self.folder / "databases" / self.record.id
 
-    def manage(self, method: str, path: str) -> tuple[int, Any]:
+    def manage(self, method: str, path: str, **query: str) -> tuple[int, Any]:
         token = (self.folder / "platform-token").read_text().strip()
         headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
-        response = call(self.service, method, f"/v1/organizations/local{path}", headers=headers)
+        response = call(self.service, method, f"/v1/organizations/local{path}", headers=headers, query=query)
         return response.status, json.loads(response.read())
 
-    def location(self, code: str, what: str = "", method: str = "POST") -> Any:
-        status, answer = self.manage(method, f"/groups/g/locations/{code}{what}")
+    def location(self, code: str, what: str = "", method: str = "POST", **query: str) -> Any:
+        status, answer = self.manage(method, f"/groups/g/locations/{code}{what}", **query)
         assert status == 200, answer
         return answer["group"]
 

@@ -416,6 +416,7 @@ def test_names_in_the_organization(shell, local_service):
     until(lambda: session.names("location"))
     assert offers(shell, "%pipedb create-database x --group de|") == ["default"]
     assert "ams" in offers(shell, "%pipedb create-group g --location |")
+    assert offers(shell, "%pipedb pause-location default ams --re|") == ["--replication-only"]
     assert offers(shell, "%pipedb delete-group de|") == ["default"]
     assert offers(shell, "%pipedb delete-database sa|") == ["sales"]
     assert offers(shell, "%pipedb create-token sa|") == ["sales"]

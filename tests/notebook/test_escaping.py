@@ -116,6 +116,8 @@ CELLS = {
     "add-location": f"%pipedb add-location {LINE_WORD} {LINE_WORD}",
     "overages": f"%pipedb overages {LINE_WORD}",
     "remove-location": f"%pipedb remove-location {LINE_WORD} {LINE_WORD}",
+    "pause-location": f"%pipedb pause-location {LINE_WORD} {LINE_WORD}",
+    "resume-location": f"%pipedb resume-location {LINE_WORD} {LINE_WORD}",
     "suspend-database": f"%pipedb suspend-database {LINE_WORD} --confirm",
     "resume-database": f"%pipedb resume-database {LINE_WORD}",
     "protect-database": f"%pipedb protect-database {LINE_WORD}",

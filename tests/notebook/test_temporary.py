@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import pytest
 from started_services import crash
 
 from pipemagic import launcher
 from pipemagic.errors import ConfirmError, ServiceError, SessionError
+from pipemagic.service.locations import round_trip
 
 SAME = "It is the same temporary database as before, "
 ADDRESS = "Address: http://main-local.localhost:PORT"
@@ -218,8 +221,11 @@ def test_other_limits_need_another_service(temporary):
     )
     failed = temporary.fails("%pipedb connect --temporary --limits relaxed")
     assert isinstance(failed.error, SessionError)
-    assert failed.error.message == "the temporary service of this notebook runs with exact limits"
-    assert "%pipedb stop --confirm" in failed.error.hint
+    assert failed.error.message == "the temporary service of this notebook was started without options"
+    assert failed.error.hint == (
+        "omit --limits to use it as it is\n"
+        "to change the options, run %pipedb stop --confirm, which deletes its databases, and connect again"
+    )
     assert temporary("%sql SELECT a FROM flights").value["a"].tolist() == [1]
     temporary("%pipedb stop --confirm")
     assert temporary("%pipedb connect --temporary --limits relaxed").stable_lines == [
@@ -241,3 +247,104 @@ def test_limits_are_for_a_temporary_service(shell, data):
     assert failed.error.hint.startswith("%pipedb connect --temporary --limits relaxed")
     with pytest.raises(SessionError, match="unknown limits 'loose'"):
         session_of(shell).connect(temporary=True, limits="loose")
+
+
+# -- a location
+
+
+@pytest.fixture
+def in_mumbai(shell, data):
+    """A shell with a temporary service in Mumbai, and a group whose primary is in Frankfurt."""
+    lines = shell("%pipedb connect --temporary --here bom --simulate-latency").stable_lines
+    assert lines == ["Connected to temporary (temporary service in bom with simulated latency).", ADDRESS]
+    shell("%pipedb create-group world --location fra\n%pipedb create-database air --group world\n%pipedb connect air")
+    shell("%sql CREATE TABLE location AS SELECT 'fra' AS code")
+    return shell
+
+
+def seconds_of_a_query(shell):
+    shell("%sql --close SELECT 1")
+    started = perf_counter()
+    shell("%sql --close SELECT code FROM location")
+    return perf_counter() - started
+
+
+def test_responses_come_after_the_time_that_the_distance_takes(in_mumbai):
+    to_frankfurt = round_trip("bom", "fra")
+    assert to_frankfurt > 0.09
+    assert seconds_of_a_query(in_mumbai) > to_frankfurt
+    assert in_mumbai("%pipedb add-location world bom --wait").lines == ["Group world is in fra, bom."]
+    assert min(seconds_of_a_query(in_mumbai) for _ in range(20)) < to_frankfurt  # the replica in Mumbai answers
+    groups = in_mumbai("%pipedb groups").value.set_index("group")
+    assert groups.locations.to_dict() == {"default": "bom", "world": "fra, bom"}
+
+
+def test_a_replica_that_receives_no_changes_has_old_data_and_says_so_to_the_connection_that_wrote(in_mumbai):
+    in_mumbai("%pipedb add-location world bom --wait\n%pipedb connect air --as reader\n%pipedb use air")
+    paused = in_mumbai("%pipedb pause-location world bom --replication-only")
+    assert paused.lines == [
+        "Group world answers reads in bom, but its replicas there receive no changes until it is resumed."
+    ]
+    assert in_mumbai("%pipedb groups").value.set_index("group").status["world"] == "bom lagging"
+    in_mumbai("%sql --close INSERT INTO location VALUES ('bom')")
+    count = "SELECT count(*) AS n FROM location"
+    assert in_mumbai(f"%sql --on reader {count}").value["n"].tolist() == [1]
+    failed = in_mumbai.fails(f"%sql {count}")
+    assert failed.error.code == "REPLICA_BEHIND"
+    assert in_mumbai("%pipedb resume-location world bom --wait").lines == ["Resumed group world in bom."]
+    for name in ("air", "reader"):
+        assert in_mumbai(f"%sql --on {name} {count}").value["n"].tolist() == [2]
+    assert in_mumbai("%pipedb groups").value.set_index("group").status["world"] == "ok"
+
+
+def test_a_location_that_is_paused_answers_nothing(in_mumbai):
+    in_mumbai("%pipedb add-location world bom --wait")
+    assert in_mumbai("%pipedb pause-location world fra").lines == ["Paused group world in fra."]
+    assert in_mumbai("%pipedb groups").value.set_index("group").status["world"] == "fra paused"
+    assert in_mumbai.fails("%sql --close INSERT INTO location VALUES ('sin')").error.code == "PRIMARY_PAUSED"
+    assert in_mumbai("%sql --close SELECT code FROM location").value["code"].tolist() == ["fra"]
+    in_mumbai("%pipedb resume-location world fra\n%pipedb pause-location world bom")
+    in_mumbai("%sql --close INSERT INTO location VALUES ('sin')")
+    assert in_mumbai("%sql --close SELECT count(*) AS n FROM location").value["n"].tolist() == [2]
+    refused = in_mumbai.fails("%pipedb pause-location world fra --replication-only").error
+    assert refused.message.endswith("fra is the primary location of the group, so it has no replication to pause")
+
+
+def test_a_service_with_other_options_says_how_it_was_started(in_mumbai):
+    again = in_mumbai("%pipedb connect --temporary --here bom --simulate-latency").lines
+    assert again[1] == f"{SAME}without tables."
+    failed = in_mumbai.fails("%pipedb connect --temporary --here fra --simulate-latency").error
+    assert failed.message == ("the temporary service of this notebook was started with --here bom --simulate-latency")
+    assert failed.hint.startswith("omit --here and --simulate-latency to use it as it is\n")
+    assert in_mumbai("%sql --on air SELECT code FROM location").value["code"].tolist() == ["fra"]
+    in_mumbai("%pipedb stop --confirm")
+    assert in_mumbai("%pipedb connect --temporary --here fra").lines[0] == (
+        "Connected to temporary (temporary service in fra)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ("--here fra", "--here is for a temporary service, which this notebook starts",
+         "%pipedb connect --temporary --here fra; for a service that stays: pipemagic serve --here fra"),
+        ("--temporary --here frra", "location 'frra' does not exist", "did you mean fra?"),
+        ("--temporary --simulate-latency", "--simulate-latency requires --here",
+         "add --here CODE, the location of this notebook"),
+    ],
+)  # fmt: skip
+def test_options_of_a_location_that_are_wrong_start_nothing(shell, data, options, message, hint):
+    failed = shell.fails(f"%pipedb connect {options}").error
+    assert (failed.message, failed.hint) == (message, hint)
+    assert session_of(shell)._services.to_stop() is None
+
+
+def test_deleting_what_may_not_exist(in_mumbai):
+    missing = in_mumbai(
+        "%pipedb delete-group europe --if-exists --confirm\n%pipedb delete-database x --if-exists --confirm"
+    )
+    assert missing.lines == ["There is no group europe.", "There is no database x."]
+    assert in_mumbai("%pipedb delete-group world --if-exists --confirm").lines == [
+        "Deleted group world and its databases: air.", "Closed air: its database was deleted.",
+    ]  # fmt: skip
+    assert "group not found" in in_mumbai.fails("%pipedb delete-group europe --confirm").out

@@ -58,7 +58,14 @@ def test_no_suggestion_for_a_dissimilar_name(named):
 
 @pytest.mark.parametrize(
     "line",
-    ["delete-group {} --confirm", "create-database x --group {}", "add-location {} fra", "remove-location {} fra"],
+    [
+        "delete-group {} --confirm",
+        "create-database x --group {}",
+        "add-location {} fra",
+        "remove-location {} fra",
+        "pause-location {} fra",
+        "resume-location {} fra",
+    ],
 )
 def test_unknown_group(named, line):
     assert "did you mean default?" in named.fails("%pipedb " + line.format("defualt")).out

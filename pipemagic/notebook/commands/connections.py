@@ -58,6 +58,8 @@ def _duration_or_off(text: str, name: str) -> float | None:
         "WHICH",
         choices=("exact", "relaxed"),
     ),
+    Option("--here", "with --temporary: the location of this notebook; the nearest replica answers", "CODE"),
+    Option("--simulate-latency", "with --here: delay responses by the distance from there to the data"),
 )
 def connect(context: CommandContext) -> None:
     """Connect to a database and make it the current one.
@@ -65,6 +67,7 @@ def connect(context: CommandContext) -> None:
     %pipedb connect
     %pipedb connect --temporary
     %pipedb connect --temporary --limits relaxed
+    %pipedb connect --temporary --here bom --simulate-latency
     %pipedb connect libsql://flights-acme.example.com --token-env FLIGHTS_TOKEN --as flights
     %pipedb connect http://sql.lan:8080 --code K7QF2MXB
     %pipedb connect flights --read-only
@@ -81,6 +84,8 @@ def connect(context: CommandContext) -> None:
         remember=args.on("--remember"),
         temporary=args.on("--temporary"),
         limits=args.get("--limits"),
+        here=args.get("--here"),
+        simulate_latency=args.on("--simulate-latency"),
         timeout=args.get("--timeout"),
         read_only=args.on("--read-only"),
         encryption_key_env=args.get("--encryption-key-env"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipemagic.errors import AlreadyExists, UnsupportedError, UsageError
+from pipemagic.errors import AlreadyExists, NotFound, UnsupportedError, UsageError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands.base import CommandContext, CommandGroup, check_confirmed, frame_of
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from pipemagic.client.secrets import Secret
-    from pipemagic.management_api.models import TopQuery
+    from pipemagic.management_api.models import Group, TopQuery
+    from pipemagic.session.organization import Organization
 
 GROUP = CommandGroup("Groups and databases")
 
@@ -28,6 +30,7 @@ RESOURCES = ("rows_read", "rows_written", "storage_bytes", "databases", "groups"
 """The resources in the order of the table of `usage`."""
 
 IF_NOT_EXISTS = Option("--if-not-exists", "succeed if it already exists")
+IF_EXISTS = Option("--if-exists", "succeed if it does not exist")
 CONFIRM = Option("--confirm", "required, because this cannot be undone")
 GROUP_NAME = Positional("GROUP", "the name of the group")
 DATABASE = Positional("DATABASE", "the name of the database", completes="database")
@@ -85,12 +88,18 @@ def groups(context: CommandContext) -> DataFrame:
             group.name,
             group.primary,
             ", ".join(group.locations),
-            "archived" if group.archived else "ok",
+            _status(group),
             group.delete_protection,
         )
         for group in listing.items
     )
     return frame_of(rows, "group", "primary", "locations", "status", "protected")
+
+
+def _status(group: Group) -> str:
+    """Return the state of a group, or of those of its locations that do not work as usual; a copy is no such state."""
+    troubled = [f"{code} {state}" for code, state in group.status.items() if state not in ("ok", "copying", "")]
+    return "archived" if group.archived else ", ".join(troubled) or "ok"
 
 
 @GROUP.command()
@@ -216,11 +225,17 @@ def export_database(context: CommandContext) -> None:
     say(f"Wrote database {name} to {path} ({format_size(size)}).")
 
 
-@GROUP.command(GROUP_NAME, Positional("CODE", "the location"), IF_NOT_EXISTS)
+@GROUP.command(
+    GROUP_NAME,
+    Positional("CODE", "the location"),
+    IF_NOT_EXISTS,
+    Option("--wait", "wait until the replicas are complete"),
+)
 def add_location(context: CommandContext) -> None:
     """Replicate a group to another location.
 
     %pipedb add-location europe fra
+    %pipedb add-location europe fra --wait
     """
     from pipemagic.management_api.models import ONE_LOCATION, have_one_location
 
@@ -228,6 +243,8 @@ def add_location(context: CommandContext) -> None:
     if have_one_location(organization.locations()):
         say(ONE_LOCATION)
     group = organization.add_location(args["GROUP"], args["CODE"], if_not_exists=args.on("--if-not-exists"))
+    if args.on("--wait"):
+        _wait(organization, group.name, args["CODE"])
     say(outcomes.describe_group(group))
 
 
@@ -240,7 +257,7 @@ def overages(context: CommandContext) -> None:
     say(outcomes.set_overages(context.organization, on=context.args["SETTING"] == "on"))
 
 
-@GROUP.command(Positional("NAME", "the name of the group", completes="group"), CONFIRM)
+@GROUP.command(Positional("NAME", "the name of the group", completes="group"), IF_EXISTS, CONFIRM)
 def delete_group(context: CommandContext) -> None:
     """Delete a group and all its databases.
 
@@ -248,10 +265,11 @@ def delete_group(context: CommandContext) -> None:
     """
     name = context.args["NAME"]
     check_confirmed(context, f"deletes the group {name} and all its databases")
-    say(outcomes.delete_group(context.session, context.organization, name))
+    with _missing_allowed(context, "group", name):
+        say(outcomes.delete_group(context.session, context.organization, name))
 
 
-@GROUP.command(Positional("NAME", "the name of the database", completes="database"), CONFIRM)
+@GROUP.command(Positional("NAME", "the name of the database", completes="database"), IF_EXISTS, CONFIRM)
 def delete_database(context: CommandContext) -> None:
     """Delete a database and its contents.
 
@@ -259,7 +277,19 @@ def delete_database(context: CommandContext) -> None:
     """
     name = context.args["NAME"]
     check_confirmed(context, f"deletes the database {name} and its contents")
-    say(outcomes.delete_database(context.session, context.organization, name))
+    with _missing_allowed(context, "database", name):
+        say(outcomes.delete_database(context.session, context.organization, name))
+
+
+@contextmanager
+def _missing_allowed(context: CommandContext, kind: str, name: str) -> Iterator[None]:
+    """With --if-exists, print a sentence instead of the error for something that does not exist."""
+    try:
+        yield
+    except NotFound as error:
+        if not context.args.on("--if-exists") or "organization not found" in error.message:
+            raise
+        say(f"There is no {kind} {name}.")
 
 
 @GROUP.command(
@@ -337,6 +367,44 @@ def remove_location(context: CommandContext) -> None:
     %pipedb remove-location europe fra
     """
     say(outcomes.remove_location(context.organization, context.args["GROUP"], context.args["CODE"]))
+
+
+@GROUP.command(
+    GROUP_NAME,
+    Positional("CODE", "a location of the group"),
+    Option("--replication-only", "only stop the replication: the location answers reads with older data"),
+)
+def pause_location(context: CommandContext) -> None:
+    """Simulate the outage of a location.
+
+    %pipedb pause-location europe fra
+    %pipedb pause-location europe fra --replication-only
+    """
+    args = context.args
+    only = args.on("--replication-only")
+    say(outcomes.pause_location(context.organization, args["GROUP"], args["CODE"], replication_only=only))
+
+
+@GROUP.command(
+    GROUP_NAME, Positional("CODE", "a paused location"), Option("--wait", "wait until the replicas have caught up"),
+)  # fmt: skip
+def resume_location(context: CommandContext) -> None:
+    """End the simulated outage of a location.
+
+    %pipedb resume-location europe fra
+    %pipedb resume-location europe fra --wait
+    """
+    args, organization = context.args, context.organization
+    resumed = outcomes.resume_location(organization, args["GROUP"], args["CODE"])
+    if args.on("--wait"):
+        _wait(organization, args["GROUP"], args["CODE"])
+    say(resumed)
+
+
+def _wait(organization: Organization, group: str, code: str) -> None:
+    """Wait until a group is ready at a location; a service that reports no status has it ready when it responds."""
+    with suppress(UnsupportedError):
+        organization.wait_for_location(group, code)
 
 
 @GROUP.command()

@@ -63,6 +63,13 @@ class Completions:
     fragment: str = ""
 
 
+def _codes() -> list[str]:
+    """Return the codes of locations, for --here before the first service runs."""
+    from pipemagic.geography import NAMES
+
+    return list(NAMES)
+
+
 def matching(completions: Iterable[Completion], typed: str) -> list[Completion]:
     """Return the completions that match, in their order: first by prefix, then names that contain the text."""
     lowered = typed.lower()
@@ -143,9 +150,10 @@ class KnownNames:
         for magics in self._magics.of_plugins:
             names |= magics.names()
         if (session := self.session) is not None:
-            names |= {kind: partial(session.names, kind) for kind in ("group", "database", "location")}
+            names |= {kind: partial(session.names, kind) for kind in ("group", "database")}
             names |= {
                 "connection": lambda: list(session.connections),
+                "location": lambda: session.names("location") or _codes(),
                 "profile": session.profiles.names,
                 "snippet": lambda: [snippet.name for snippet in session.snippets],
                 "target": lambda: dict.fromkeys(

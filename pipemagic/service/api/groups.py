@@ -141,16 +141,22 @@ def remove_location(request: ApiRequest) -> Any:
     return _apply_locations(request, record, "removed")
 
 
-@Operation("POST", f"{LOCATION}/pause")
+@Operation("POST", f"{LOCATION}/pause", query={"replication_only": {"type": "string", "enum": ["true", "false"]}})
 def pause_location(request: ApiRequest) -> Any:
-    """Stop the instances and the replication at a location."""
-    return _set_paused(request, True)
+    """Stop the instances and the replication at a location, or the replication only: its reads lag behind then."""
+    org, group, code = request["org"], request["group"], request["location"]
+    replication_only = request.http.query_params.get("replication_only") == "true"
+    request.parts.engine.check_pause(code, replication_only=replication_only)
+    record = request.catalog.pause(org, group, code, replication_only=replication_only)
+    return _apply_locations(request, record, "not replicated" if replication_only else "paused")
 
 
 @Operation("POST", f"{LOCATION}/resume")
 def resume_location(request: ApiRequest) -> Any:
     """Start the instances and the replication at a location again."""
-    return _set_paused(request, False)
+    request.parts.engine.check_pause(request["location"], replication_only=False)
+    record = request.catalog.resume(request["org"], request["group"], request["location"])
+    return _apply_locations(request, record, "resumed")
 
 
 @Operation("GET", f"{LOCATION}/wait")
@@ -162,7 +168,7 @@ def wait_for_location(request: ApiRequest) -> Steps[dict[str, Any]]:
     group, code = request.catalog.group(request["org"], request["group"]), request["location"]
     if code not in group.locations:
         raise Refused(400, f"Invalid location code: the group {group.name} is not at {code}")
-    if code in group.paused:
+    if code in group.paused | group.stalled:
         raise Refused(503, f"the location {code} is paused, so its replicas are not updated", "LOCATION_PAUSED")
     waiters = request.parts.engine.wait_for_replicas(group, code, WAIT)
     for waiter in waiters:
@@ -172,12 +178,6 @@ def wait_for_location(request: ApiRequest) -> Steps[dict[str, Any]]:
     if not all(waiter.granted for waiter in waiters):
         raise Refused(503, f"the replicas at {code} did not catch up within {WAIT:g} s, or were paused")
     return {}
-
-
-def _set_paused(request: ApiRequest, paused: bool) -> Any:
-    request.parts.engine.check_pause(request["location"])
-    record = request.catalog.set_paused(request["org"], request["group"], request["location"], paused)
-    return _apply_locations(request, record, "paused" if paused else "resumed")
 
 
 def _apply_locations(request: ApiRequest, group: GroupRecord, change: str) -> Any:

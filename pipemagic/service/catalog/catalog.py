@@ -123,12 +123,21 @@ class Catalog:
                 (code, record.id))  # fmt: skip
         return self.group(organization, group)
 
-    def set_paused(self, organization: str, group: str, code: str, paused: bool) -> GroupRecord:
-        """Pause or resume a location of a group; raise `Refused` (400) if the group is not at it."""
+    def pause(self, organization: str, group: str, code: str, *, replication_only: bool = False) -> GroupRecord:
+        """Pause a location of a group, or only its replication; raise `Refused` (400) if the group is not at it."""
+        return self._set_paused(organization, group, code, 2 if replication_only else 1)
+
+    def resume(self, organization: str, group: str, code: str) -> GroupRecord:
+        """Resume a location of a group; raise `Refused` (400) if the group is not at it."""
+        return self._set_paused(organization, group, code, 0)
+
+    def _set_paused(self, organization: str, group: str, code: str, paused: int) -> GroupRecord:
         with self.store.change() as run:
             record = self._group_at(organization, group, code)
+            if paused == 2 and code == record.primary:
+                raise Refused(400, f"{code} is the primary location of the group, so it has no replication to pause")
             run("UPDATE group_locations SET paused = ? WHERE group_id = ? AND code = ?",
-                (int(paused), record.id, code))  # fmt: skip
+                (paused, record.id, code))  # fmt: skip
         return self.group(organization, group)
 
     def delete_group(self, organization: str, name: str) -> tuple[GroupRecord, list[DatabaseRecord]]:

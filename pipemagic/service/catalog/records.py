@@ -25,13 +25,17 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GroupRecord(Record, frozen=True):
-    """A group and its locations: the primary first; some may be ``paused``. ``created`` is in Unix seconds."""
+    """A group and its locations: the primary first.
+
+    Some may be ``paused``. The ``stalled`` ones answer reads and receive no changes. ``created`` is in Unix seconds.
+    """
 
     id: str
     name: str
     organization: str
     locations: tuple[str, ...]
     paused: frozenset[str]
+    stalled: frozenset[str]
     created: float
     delete_protection: bool = False
 
@@ -70,8 +74,8 @@ class DatabaseRecord(Record, frozen=True):
     """A database. Its ``id`` is never used again, not even for a new database of the same name.
 
     ``hostname`` is the full host name, without port; ``created`` is in Unix seconds; ``locations`` are
-    those of its group, the primary first, of which some may be ``paused``; ``instances`` has the host name of
-    its instance at each of them; ``rotated`` is the number of the last rotation of its tokens.
+    those of its group, the primary first, of which some may be ``paused`` or ``stalled``; ``instances`` has the host
+    name of its instance at each of them; ``rotated`` is the number of the last rotation of its tokens.
     """
 
     id: str
@@ -82,6 +86,7 @@ class DatabaseRecord(Record, frozen=True):
     created: float
     locations: tuple[str, ...]
     paused: frozenset[str]
+    stalled: frozenset[str]
     instances: dict[str, str]
     group_id: str
     rotated: int
@@ -108,7 +113,8 @@ def _below(name: str, domain: str) -> str:
 
 _LOCATIONS = """
   json((SELECT json_group_array(code ORDER BY position) FROM group_locations WHERE group_id = g.id)),
-  json((SELECT json_group_array(code) FROM group_locations WHERE group_id = g.id AND paused))
+  json((SELECT json_group_array(code) FROM group_locations WHERE group_id = g.id AND paused = 1)),
+  json((SELECT json_group_array(code) FROM group_locations WHERE group_id = g.id AND paused = 2))
 """
 
 GROUPS = f"""

@@ -77,7 +77,7 @@ CREATE TABLE group_locations (
   group_id TEXT NOT NULL REFERENCES "groups" ON DELETE CASCADE,
   position INTEGER NOT NULL,  -- 0 is the primary location
   code TEXT NOT NULL,
-  paused INTEGER NOT NULL DEFAULT 0,
+  paused INTEGER NOT NULL DEFAULT 0,  -- 1: the location; 2: only its replication
   PRIMARY KEY (group_id, position),
   UNIQUE (group_id, code)
 ) STRICT, WITHOUT ROWID;

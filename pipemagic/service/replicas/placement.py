@@ -129,7 +129,8 @@ def _replica_status(code: str, replica: Replica | None, *, paused: bool) -> Inst
     if replica is None:
         return InstanceStatus(code, "replica", 0, 0.0, "paused" if paused else "copying")
     lag = replica.lag()
-    state = "lagging" if replica.state == "ok" and lag > MAX_LAG else replica.state
+    lags = replica.stalled or lag > MAX_LAG
+    state = "lagging" if replica.state == "ok" and lags else replica.state
     return InstanceStatus(code, "replica", replica.index, round(lag, 3), state)
 
 

@@ -50,6 +50,8 @@ class Replica:
         self.path = primary.path.with_name(FOLDER) / f"{code}.sqlite"
         self._draft = self.path.with_name(self.path.name + ".new")
         self.paused = False
+        self.stalled = False
+        """True if it receives no changes once it can be read."""
         self.copied: int | None = 0
         """Number of pages in the new copy of the primary; None if no copy is being made."""
         self.changed: set[int] = set()
@@ -77,6 +79,11 @@ class Replica:
         """Return paused, ok (it can be read) or copying."""
         ready = "copying" if self.pool is None else "ok"
         return "paused" if self.paused else ready
+
+    @property
+    def follows(self) -> bool:
+        """True if it is to be written: it is not paused, and may receive changes or cannot be read yet."""
+        return not self.paused and not (self.stalled and self.pool is not None)
 
     def lag(self) -> float:
         """Return the age of the oldest commit that it lacks, in seconds."""

@@ -73,8 +73,11 @@ class ReplicaSet:
                     replica.behind_since = self._committed_at
         self._replicator.schedule(self.work)
 
-    def update(self, codes: Collection[str], paused: Collection[str]) -> None:
-        """Create and remove replicas so that each location has one, and pause those at the paused locations."""
+    def update(self, codes: Collection[str], paused: Collection[str], stalled: Collection[str]) -> None:
+        """Create and remove replicas so that each location has one, and pause those at the paused locations.
+
+        Those at the ``stalled`` locations are not written once they can be read.
+        """
         with self._working:
             before = self.replicas
             with self._lock:
@@ -83,7 +86,7 @@ class ReplicaSet:
                 before[code].close()
             remove_files(self._primary.path, keep=self.replicas)
             for replica in self.replicas.values():
-                replica.paused = replica.code in paused
+                replica.paused, replica.stalled = replica.code in paused, replica.code in stalled
                 if replica.paused:
                     replica.end_streams()
                     replica.end_waits()
@@ -96,7 +99,7 @@ class ReplicaSet:
                 self._start_over()
                 if self._index is None:
                     return SOON
-            delays = [self._work_on(replica) for replica in self.replicas.values() if not replica.paused]
+            delays = [self._work_on(replica) for replica in self.replicas.values() if replica.follows]
         return min((delay for delay in delays if delay is not None), default=None)
 
     def _work_on(self, replica: Replica) -> float | None:

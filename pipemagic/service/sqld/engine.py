@@ -187,8 +187,10 @@ class SqldEngine(Engine):
         if code not in self._nodes:
             raise Refused(400, f"invalid location: {code} has no node; the nodes are at {', '.join(self._nodes)}")
 
-    def check_pause(self, code: str) -> None:
-        """Refuse to pause a node that runs elsewhere."""
+    def check_pause(self, code: str, *, replication_only: bool) -> None:
+        """Refuse to pause a node that runs elsewhere, and to pause the replication of a running node."""
+        if replication_only:
+            raise Refused(400, "libSQL servers cannot pause the replication only: omit replication_only")
         if code not in self._processes:
             raise Refused(400, f"the node {code} was not started by this service: stop and start it where it runs")
 

@@ -252,6 +252,37 @@ def test_health_and_status_report_paused_locations(pair):
     assert [health(host) for host in hosts] == [200, 503, 200]
 
 
+def test_a_location_without_replication_answers_with_older_data(pair):
+    status, answer = pair.manage("POST", "/groups/g/locations/ams/pause", replication_only="true")
+    assert status == 400
+    assert answer["error"] == "ams is the primary location of the group, so it has no replication to pause"
+    group = pair.location("nrt", "/pause", replication_only="true")
+    assert group["status"] == {"locations": [{"name": "ams", "status": "ok"}, {"name": "nrt", "status": "lagging"}]}
+    pair.run("INSERT INTO t(a) VALUES (2)")
+    pair.follow()
+    assert (count(pair.at("nrt")), count(pair.at("ams"))) == (1, 2)
+    assert pair.manage("GET", "/groups/g/locations/nrt/wait")[0] == 503
+    pair.location("nrt", "/pause")
+    assert pair.at("nrt").post(execute("SELECT 1"), CLOSE).status == 503
+    pair.location("nrt", "/resume")
+    pair.follow()
+    assert count(pair.at("nrt")) == 2
+    pair.check("nrt")
+
+
+def test_a_replication_that_is_paused_stays_so_after_a_restart(pair):
+    pair.location("nrt", "/pause", replication_only="true")
+    pair.restart()
+    pair.database  # noqa: B018  opened
+    pair.follow()
+    pair.run("INSERT INTO t(a) VALUES (2)")
+    pair.follow()
+    assert (count(pair.at("nrt")), count(pair.at("ams"))) == (1, 2)
+    pair.location("nrt", "/resume")
+    pair.follow()
+    assert count(pair.at("nrt")) == 2
+
+
 def test_a_replica_far_behind_is_unhealthy_and_its_primary_is_not(pair):
     reader = apsw.Connection(str(pair.files / "replicas" / "nrt.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
     cursor = reader.execute("SELECT 1 FROM t UNION ALL SELECT 2")
