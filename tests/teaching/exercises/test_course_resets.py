@@ -14,7 +14,7 @@ from pipemagic.teaching.exercises.release import Source, read
 ROOT = Path(__file__).parents[3]
 WRONG = {
     ("6-transactions", "rebook"): "%sql UPDATE rebooking SET free = free + 2 WHERE flight = 'AA443'",
-    ("3-connections", "second_connection"): "%pipedb connect main --as other\n"
+    ("8-connections", "second_connection"): "%pipedb connect main --as other\n"
     "%sql INSERT INTO note (day, text) VALUES ('2014-08-12', 'a day later')\n%pipedb use temporary",
     ("7-loading-plots", "hot_days"): "%pipedb load weather --table hot",
     ("7-loading-plots", "recounted"): "%pipedb load recount --table rain_days --replace",
