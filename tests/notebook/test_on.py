@@ -9,7 +9,7 @@ from pipemagic.notebook.commands import COMMANDS
 
 BESIDE = {
     "connect", "use", "connections", "close", "stop", "snippets", "panel", "organization", "locations", "groups",
-    "databases", "create-group", "create-database", "add-location", "overages",
+    "databases", "create-group", "create-database", "export-database", "add-location", "overages",
     "suspend-database", "resume-database", "protect-database", "unprotect-database", "protect-group", "unprotect-group",
     "unarchive-group", "audit-logs",
     "delete-group", "delete-database", "remove-location", "organizations", "usage", "create-token",
