@@ -117,7 +117,7 @@ def find_notebook() -> Path:
             return folder / NAME
     raise UnsupportedError(
         f"this installation of pipemagic has no {NAME}",
-        hint="reinstall pipemagic: pip install --force-reinstall pipemagic",
+        hint='reinstall pipemagic, in its checkout: pip install --force-reinstall ".[lab]"',
     )
 
 
