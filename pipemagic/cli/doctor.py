@@ -49,7 +49,9 @@ def check_packages(_data: Path | None) -> tuple[str, str]:
         installed, required = ([int(number) for number in re.findall(r"\d+", text)] for text in (version, lowest))
         if not version or installed < required:
             message = f"{name} {version or 'is missing'}; pipemagic requires {name} {lowest}"
-            raise SessionError(message.strip(), hint="update it in its checkout: git pull && pip install ., then restart the kernels")
+            raise SessionError(
+                message.strip(), hint="update it in its checkout: git pull && pip install ., then restart the kernels"
+            )
     return f"pipemagic {__version__}, Python {platform.python_version()}, IPython {metadata.version('ipython')}", ""
 
 

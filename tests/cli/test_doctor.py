@@ -171,7 +171,7 @@ def test_packages_that_are_too_old_or_missing(monkeypatch, requirement, message)
     monkeypatch.setattr(doctor.metadata, "requires", lambda _: ["ipython>=8.18", requirement, "x>=1; extra == 'lab'"])
     with pytest.raises(SessionError, match=message) as caught:
         doctor.check_packages(None)
-    assert caught.value.hint == "pip install --upgrade pipemagic, then restart the kernels"
+    assert caught.value.hint == "update it in its checkout: git pull && pip install ., then restart the kernels"
 
 
 @pytest.fixture

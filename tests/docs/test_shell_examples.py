@@ -123,7 +123,7 @@ def test_the_first_steps_install_as_readme_does():
 
 
 def test_the_page_shows_each_check_of_doctor():
-    (step,) = [step for step in steps(DOCS / "analysts" / "help.md") if "pipemagic doctor" in step.source]
+    (step,) = [step for step in steps(DOCS / "analysts" / "errors.md") if "pipemagic doctor" in step.source]
     lines = [line for line in step.source.splitlines()[1:] if not line.startswith(" ")]
     assert [line[6:18].rstrip() for line in lines] == list(CHECKS)
 

@@ -87,7 +87,7 @@ def test_help_on_the_code_of_an_error_says_what_to_do(shell):
     code = shell.fails("%sql SELECT * FROM missing").out.split(":")[0]
     assert shell(f"%pipedb help {code}").out == (
         "UNKNOWN_NAME: The database has no table, view or column of that name. "
-        "Correct the name. The hint lists similar names.\n\nMore: %pipedb help analysts/help\n"
+        "Correct the name. The hint lists similar names.\n\nMore: %pipedb help analysts/errors\n"
     )
     assert shell("%pipedb help LOAD").out.startswith("LOAD: A frame could not be loaded")
     assert "did you mean UNKNOWN_NAME?" in shell.fails("%pipedb help UNKNWN_NAME").out

@@ -18,7 +18,7 @@ OTHERS = {"reference", "tutorial"}
 """Folders of pages that are made of code and notebooks."""
 
 ABOUT = {
-    "Connections": "analysts/connect", "Transactions": "analysts/transactions", "Status": "analysts/help",
+    "Connections": "analysts/connect", "Transactions": "analysts/transactions", "Status": "analysts/errors",
     "Exploring": "analysts/explore", "Data": "analysts/load", "Groups and databases": "operators/cluster",
     "status": "analysts/transactions", "panel": "analysts/explore", "diagram": "analysts/results",
     "plot": "analysts/results", "snippets": "analysts/parameters", "create-token": "operators/tokens",
@@ -27,12 +27,12 @@ ABOUT = {
     "sql": "analysts/results", "parameters": "analysts/parameters", "frames": "analysts/libraries",
     "transactions": "analysts/transactions", "results": "analysts/results", "explore": "analysts/explore",
     "config": "analysts/connect", "profiles": "analysts/connect", "tokens": "operators/tokens",
-    "limits": "analysts/limits", "retry": "analysts/transactions", "completion": "analysts/help",
+    "limits": "analysts/limits", "retry": "analysts/transactions", "completion": "analysts/errors",
 }  # fmt: skip
 """The page to read after the help on a command or topic, by its name or by the title of its group."""
 
 WORDS = {
-    "csv": "analysts/load", "hosted": "analysts/connect", "error": "analysts/help",
+    "csv": "analysts/load", "hosted": "analysts/connect", "error": "analysts/errors",
     "dbapi": "analysts/libraries", "pandas": "analysts/libraries", "sqlalchemy": "analysts/libraries",
 }  # fmt: skip
 """Pages by words that are not the name of a command, topic or page."""
@@ -105,7 +105,7 @@ def help_on_code(name: str) -> str:
     for group in error_texts().values():
         if texts := group.get(code):
             text = " ".join(filter(None, (meaning_of(code, texts), texts["advice"])))
-            return f"{code}: {text}\n\nMore: %pipedb help analysts/help"
+            return f"{code}: {text}\n\nMore: %pipedb help analysts/errors"
     return ""
 
 
