@@ -11,7 +11,7 @@ BESIDE = {
     "connect", "use", "connections", "close", "stop", "snippets", "panel", "organization", "locations", "groups",
     "databases", "create-group", "create-database", "export-database", "add-location", "overages",
     "suspend-database", "resume-database", "protect-database", "unprotect-database", "protect-group", "unprotect-group",
-    "unarchive-group", "audit-logs",
+    "unarchive-group", "audit-logs", "pause-location", "resume-location",
     "delete-group", "delete-database", "remove-location", "organizations", "usage", "create-token",
     "invalidate-tokens", "create-api-token", "api-tokens", "revoke-api-token",
 }  # fmt: skip
