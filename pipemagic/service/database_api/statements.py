@@ -391,9 +391,11 @@ class Execution:
         """Move the stream to the primary."""
         stream = self._stream
         if stream.database.paused and stream.place is not stream.database:
+            code = stream.database.code
             raise Rejected(
-                f"the primary location {stream.database.code} is paused, so writes are not possible; reads continue. "
-                "To resume it: pipemagic group locations resume GROUP " + stream.database.code,
+                f"the primary location {code} is paused, so writes are not possible; reads continue. "
+                f"To resume it: pipemagic group locations resume GROUP {code}, in a notebook %pipedb resume-location "
+                f"GROUP {code}",
                 "PRIMARY_PAUSED",
             )
         stream.use_primary()
