@@ -47,6 +47,11 @@ def test_the_map_has_only_names_that_exist():
     assert set(ABOUT.values()) <= set(pages())
 
 
+@pytest.mark.parametrize("command", [name for name in ABOUT if name in COMMANDS])
+def test_the_page_for_a_command_has_it(command):
+    assert re.search(rf"\b{command}\b", pages()[ABOUT[command]].path.read_text("utf-8"))
+
+
 NAMED = re.compile(r"(?:docs/)?(?:analysts|teachers|operators)/[\w./-]*\w")
 
 

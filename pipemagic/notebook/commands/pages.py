@@ -28,6 +28,11 @@ ABOUT = {
     "transactions": "analysts/transactions", "results": "analysts/results", "explore": "analysts/explore",
     "config": "analysts/connect", "profiles": "analysts/connect", "tokens": "operators/tokens",
     "limits": "analysts/limits", "retry": "analysts/transactions", "completion": "analysts/errors",
+    "stop": "analysts/start", "databases": "analysts/start", "create-database": "analysts/start",
+    "delete-database": "analysts/start", "usage": "analysts/start", "export-database": "analysts/scripts",
+    "organization": "analysts/connect", "overages": "analysts/connect", "protect-database": "analysts/connect",
+    "unprotect-database": "analysts/connect", "unarchive-group": "analysts/connect",
+    "suspend-database": "operators/operate", "resume-database": "operators/operate",
 }  # fmt: skip
 """The page to read after the help on a command or topic, by its name or by the title of its group."""
 
