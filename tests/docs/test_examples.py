@@ -46,9 +46,9 @@ WITH_CELLS = [pytest.param(page, id=name(page)) for page in PAGES if page not in
 
 TEST = re.compile(r"tests/\S+\.py")
 """The test that runs an example instead."""
-MOST_NOT_RUN = 22
+MOST_NOT_RUN = 11
 """How many cells of all pages may have a reason to run nowhere. Raise it only for a cell that cannot run here."""
-MOST_SHELLS_NOT_RUN = 11
+MOST_SHELLS_NOT_RUN = 9
 """The same for fences of shell commands."""
 NOTE = re.compile(r"^Note( on statement \d+)?: ", re.MULTILINE)
 """Matches a note on SQL, which a page shows if its cell gets one."""

@@ -34,7 +34,6 @@ INSTALLS = "its commands install packages and open JupyterLab; .ci/run runs the 
 SERVES = "its commands use addresses, certificates and folders of a server; tests/service/test_hosting.py starts some"
 NOT_RUN = {
     "README": INSTALLS,
-    "index": INSTALLS,
     "tutorial/index": INSTALLS,
     "analysts/speed": "the benchmarks take minutes; .ci/run runs the command",
     "reference/management-api": "the address is that of the reader's service",
@@ -49,6 +48,18 @@ SHELL_PAGES = [
     for page in PAGES
     if page not in GENERATED and name(page) not in NOT_RUN and any(not step.not_run for step in steps(page))
 ]
+
+
+def test_each_page_of_the_lists_needs_its_entry():
+    """A page that runs nowhere has commands that could run, and a page that needs a program calls it."""
+    run = {name(page): [step.source for step in steps(page) if not step.not_run] for page in PAGES}
+    assert [page for page in NOT_RUN if not run[page]] == []
+    assert [
+        (page, program)
+        for page, programs in NEEDED.items()
+        for program in programs
+        if not re.search(rf"\b{program}\b", "\n".join(run[page]))
+    ] == []
 
 
 @pytest.fixture

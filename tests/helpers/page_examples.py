@@ -15,7 +15,7 @@ PAGES = [
     DOCS / "index.md",
     *(
         page
-        for part in ("tutorial", "analysts", "teachers", "operators", "reference", "how-to", "explanation")
+        for part in ("tutorial", "analysts", "teachers", "operators", "reference")
         for page in sorted((DOCS / part).glob("*.md"))
     ),
 ]
