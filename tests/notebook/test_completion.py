@@ -410,6 +410,10 @@ def test_files_that_load_reads_are_completed(known, tmp_path, monkeypatch):
     assert "--" in offers(known, "%pipedb load sales.csv -|")
 
 
+def test_a_location_is_offered_before_a_service_runs(shell, data):
+    assert offers(shell, "%pipedb connect --temporary --here bo|") == ["bog", "bom", "bos"]
+
+
 def test_names_in_the_organization(shell, local_service):
     shell("%pipedb connect\n%pipedb create-database sales --group default\n%pipedb connect main --as mine")
     session = shell.ip.magics_manager.registry["PipeMagics"].session

@@ -146,6 +146,7 @@ class KnownNames:
             "environment variable": lambda: sorted(
                 name for name in os.environ if re.search("TOKEN|JWT|SECRET|KEY", name)
             ),
+            "location": lambda: (self.session.names("location") if self.session else []) or _codes(),
         }
         for magics in self._magics.of_plugins:
             names |= magics.names()
@@ -153,7 +154,6 @@ class KnownNames:
             names |= {kind: partial(session.names, kind) for kind in ("group", "database")}
             names |= {
                 "connection": lambda: list(session.connections),
-                "location": lambda: session.names("location") or _codes(),
                 "profile": session.profiles.names,
                 "snippet": lambda: [snippet.name for snippet in session.snippets],
                 "target": lambda: dict.fromkeys(

@@ -228,6 +228,11 @@ def test_a_replica_behind_its_primary_is_lagging(engine: SqldEngine, monkeypatch
     ]  # fmt: skip
 
 
+def test_the_replication_of_a_running_node_cannot_be_paused(engine: SqldEngine):
+    with pytest.raises(Refused, match="libSQL servers cannot pause the replication only"):
+        engine.check_pause("nrt", replication_only=True)
+
+
 def test_a_rotated_key_is_not_set_again(engine: SqldEngine, monkeypatch: pytest.MonkeyPatch):
     """A change of a quota's block may have read the database before its tokens were rotated."""
     sent = []
