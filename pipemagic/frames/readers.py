@@ -97,7 +97,7 @@ def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[str]:
     if kind not in ("csv", "tsv"):  # the readers of others have no such options
         return
     columns = {name: frame[name].dropna().drop_duplicates() for name in frame.columns[frame.dtypes == "string"]}
-    marked = {name: marks for name, texts in columns.items() if (marks := _marks_of_missing_values(texts))}
+    marked = {name: marks for name, texts in columns.items() if (marks := _marks_of_missing_values(name, texts))}
     if marked:
         marks = list(dict.fromkeys(mark for found in marked.values() for mark in found))
         subject = f"Column {next(iter(marked))} was" if len(marked) == 1 else f"Columns {', '.join(marked)} were"
@@ -106,14 +106,15 @@ def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[str]:
         )
         yield f"{subject} left as text because {because}. Add -- na_values={marks!r} to read missing values."
     for name, texts in columns.items():
-        found = None if name in marked else _thousands(texts) or _dates(name, texts)
+        rest = texts[~texts.isin(marked.get(name, []))]
+        found = _thousands(rest) or _dates(name, rest)
         if found:
             reason, options, kinds = found
             yield f"Column {name} was left as text because {reason}. Add -- {options} to read {kinds}."
 
 
-def _marks_of_missing_values(texts: pd.Series[str]) -> list[str]:
-    """Return the texts that usually mean a missing value, if all others are numbers, booleans or dates."""
+def _marks_of_missing_values(name: str, texts: pd.Series[str]) -> list[str]:
+    """Return the texts that usually mean a missing value, if all others are numbers, booleans or dates in any form."""
     from pipemagic.frames import inference
 
     is_mark = texts.str.strip().str.lower().isin(_MARKS)
@@ -121,8 +122,11 @@ def _marks_of_missing_values(texts: pd.Series[str]) -> list[str]:
     if others.empty or not is_mark.any():
         return []
     column = inference.TextColumn.of(others, ())
-    proven = inference.typed_texts(column, inference.NumberFormat(".", "")).dtype != column.as_text().dtype
-    return texts[is_mark].tolist() if proven else []
+    proven = any(
+        inference.typed_texts(column, inference.NumberFormat(decimal)).dtype != column.as_text().dtype
+        for decimal in (".", ",")
+    )
+    return texts[is_mark].tolist() if proven or _thousands(others) or _dates(name, others) else []
 
 
 def _thousands(texts: pd.Series[str]) -> tuple[str, str, str] | None:

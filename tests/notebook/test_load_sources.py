@@ -292,6 +292,26 @@ def test_one_mark_in_one_column(folder, tmp_path):
     )
 
 
+def test_marks_among_decimal_commas_and_other_dates_are_named_too(folder, tmp_path):
+    """As text, sum(amount) is 8.234: SQLite reads the number at the start of each text."""
+    rows = "001;31.12.2025;1.234,50;0,5\n002;NA;7,25;NA\n003;1.2.2025;NA;2\n"
+    (tmp_path / "g.csv").write_text(f"id;day;amount;rate\n{rows}")
+    _, *notes = folder("%pipedb load g.csv --table g").lines
+    assert notes == [
+        "Columns day, amount, rate were left as text because 'NA' is no number or date. "
+        "Add -- na_values=['NA'] to read missing values.",
+        "Column day was left as text because '31.12.2025' is not an ISO date. "
+        "Add -- parse_dates=['day'] date_format='%d.%m.%Y' to read dates.",
+        "Column amount was left as text because '1.234,50' has a thousands separator. "
+        "Add -- thousands='.' decimal=',' to read numbers.",
+    ]
+    options = "na_values=['NA'] parse_dates=['day'] date_format='%d.%m.%Y' thousands='.' decimal=','"
+    (line,) = folder(f"%pipedb load g.csv --table g --replace -- {options}").lines
+    assert "(id: TEXT, day: DATE, amount: REAL, rate: REAL)" in line
+    sums = folder("%sql SELECT sum(amount) AS amount, sum(rate) AS rate FROM g").value
+    assert sums.values.tolist() == [[1241.75, 2.5]]
+
+
 def test_only_files_with_such_options_have_notes_on_them(folder, tmp_path):
     (tmp_path / "n.json").write_text('[{"n": "1.234,50", "day": "31.12.2023"}]')
     assert len(folder("%pipedb load n.json --table n").lines) == 1
