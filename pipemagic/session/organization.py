@@ -449,7 +449,7 @@ class Organization:
         databases = {database.name: database for database in self.databases().items}
         if name in databases:  # an API without that endpoint
             return databases[name]
-        hint = did_you_mean(name, databases) or did_you_mean(name, similar)
+        hint = did_you_mean(name, databases) or did_you_mean(name, [other for other in similar if other != name])
         if not hint and not self.name_problem("database", name):
             is_file = local_files.start_of(name) == local_files.SQLITE_START
             source = f" --from-file {name}" if is_file else ""

@@ -100,6 +100,9 @@ def test_a_database_that_is_only_listed_can_be_opened():
             SessionError, match="database 'dd' does not exist in organization acme\nHint: did you mean d"
         ):
             organization.open("dd")
+        with pytest.raises(SessionError, match="'main' does not exist") as caught:
+            organization.open("main", similar=["main"])  # its connection is still open
+        assert "did you mean" not in caught.value.hint
     finally:
         organization.close()
         server.close()
