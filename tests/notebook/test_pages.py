@@ -66,10 +66,10 @@ def test_every_page_that_a_message_names_exists():
 
 
 @pytest.mark.parametrize("name", pages())
-def test_every_page_is_shown_as_it_is(shell, name):
-    source = (DOCS / f"{name}.md").read_text("utf-8")
+def test_every_page_is_shown_without_its_comments(shell, name):
+    source = "".join(re.split(r" *<!--|-->\n", (DOCS / f"{name}.md").read_text("utf-8"))[::2])
     (shown,) = shell(f"%pipedb help {name}").shown
-    assert (shown["text/plain"], shown["text/markdown"]) == (source.rstrip("\n"), source)
+    assert (shown["text/plain"].rstrip("\n"), shown["text/markdown"]) == (source.rstrip("\n"), source)
     assert f"# {pages()[name].title}\n" in source
 
 

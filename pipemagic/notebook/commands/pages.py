@@ -60,7 +60,10 @@ class DocumentationPage:
         return self._repr_markdown_()
 
     def _repr_markdown_(self) -> str:
-        return self.path.read_text("utf-8")
+        text = self.path.read_text("utf-8")
+        return re.sub(
+            r"^ *<!--.*?-->\n", "", text, flags=re.DOTALL | re.MULTILINE
+        )  # they are for the tests of the page
 
 
 def _folder() -> Path:
