@@ -46,10 +46,14 @@ def is_printed(ours: str, theirs: str, result: str, lines: list[str]) -> bool:
 
 
 def results(ratio: float) -> set[str]:
-    """Return what a row can say of a ratio of costs (times, memory): that of pipemagic to that of the other program."""
-    words = {f"{100 * (ratio - 1):.0f}% slower", f"{ratio:.0f} times slower", f"{ratio:.1f} times larger"}
-    if ratio < 1:
-        words = {f"{1 / ratio:.0f} times faster", f"{1 / ratio:.1f} times faster"}
+    """Return what a row can say of a ratio of costs (times, memory): that of pipemagic to that of the other program.
+
+    As in README, it is a percentage below twice the cost, and a factor above.
+    """
+    word, factor = ("slower", ratio) if ratio >= 1 else ("faster", 1 / ratio)
+    words = {f"{100 * (factor - 1):.0f}% {word}"}
+    if factor >= 2:
+        words = {f"{factor:.0f} times {word}", f"{factor:.1f} times {word}", f"{ratio:.1f} times larger"}
     return words | ({"as fast"} if abs(ratio - 1) < 0.035 else set())
 
 
