@@ -54,7 +54,8 @@ def chained_comparisons(context: Context) -> Iterator[str]:
             end = next((at for at in range(second, len(words)) if words[at] in _ENDS), len(words))
             left, middle = written(part.slice(start, first + 1)), written(part.slice(first + 1, second))
             right = written(part.slice(second, end))
-            both = middle if number_value(part.slice(first + 1, second)) is None else written(part.slice(start, first))
+            values = [part.slice(first + 1, second), part.slice(start, first)]  # both compare the one that is no number
+            both = written(next((value for value in values if number_value(value) is None), values[0]))
             whole, instead = written(part.slice(start, end)), f"{left} {middle} AND {both} {right}"
             yield f"{whole} compares 0 or 1, the result of its first comparison: write {instead}"
 
