@@ -97,23 +97,31 @@ def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[str]:
     if kind not in ("csv", "tsv"):  # the readers of others have no such options
         return
     columns = {name: frame[name].dropna().drop_duplicates() for name in frame.columns[frame.dtypes == "string"]}
-    marked = {name: marks for name, texts in columns.items() if (marks := _marks_of_missing_values(name, texts))}
+    marked = {name: marks for name, texts in columns.items() if (marks := _marks_of_missing_values(texts))}
     if marked:
         marks = list(dict.fromkeys(mark for found in marked.values() for mark in found))
-        subject = f"Column {next(iter(marked))} was" if len(marked) == 1 else f"Columns {', '.join(marked)} were"
         because = " and ".join(map(repr, marks)) + (
             " is no number or date" if len(marks) == 1 else " are no numbers or dates"
         )
+        subject = _were(list(marked))
         yield f"{subject} left as text because {because}. Add -- na_values={marks!r} to read missing values."
+    alike = dict[tuple[str, str], list[tuple[str, str]]]()  # the same options read them
     for name, texts in columns.items():
         rest = texts[~texts.isin(marked.get(name, []))]
-        found = _thousands(rest) or _dates(name, rest)
-        if found:
+        if found := _thousands(rest) or _dates(rest):
             reason, options, kinds = found
-            yield f"Column {name} was left as text because {reason}. Add -- {options} to read {kinds}."
+            alike.setdefault((options, kinds), []).append((name, reason))
+    for (options, kinds), group in alike.items():
+        names, reasons = [name for name, _ in group], [reason for _, reason in group]
+        added = f"parse_dates={names!r} {options}" if kinds == "dates" else options
+        yield f"{_were(names)} left as text because {reasons[0]}. Add -- {added} to read {kinds}."
 
 
-def _marks_of_missing_values(name: str, texts: pd.Series[str]) -> list[str]:
+def _were(columns: Sequence[str]) -> str:
+    return f"Column {columns[0]} was" if len(columns) == 1 else f"Columns {', '.join(columns)} were"
+
+
+def _marks_of_missing_values(texts: pd.Series[str]) -> list[str]:
     """Return the texts that usually mean a missing value, if all others are numbers, booleans or dates in any form."""
     from pipemagic.frames import inference
 
@@ -126,7 +134,7 @@ def _marks_of_missing_values(name: str, texts: pd.Series[str]) -> list[str]:
         inference.typed_texts(column, inference.NumberFormat(decimal)).dtype != column.as_text().dtype
         for decimal in (".", ",")
     )
-    return texts[is_mark].tolist() if proven or _thousands(others) or _dates(name, others) else []
+    return texts[is_mark].tolist() if proven or _thousands(others) or _dates(others) else []
 
 
 def _thousands(texts: pd.Series[str]) -> tuple[str, str, str] | None:
@@ -140,7 +148,7 @@ def _thousands(texts: pd.Series[str]) -> tuple[str, str, str] | None:
     return None
 
 
-def _dates(name: str, texts: pd.Series[str]) -> tuple[str, str, str] | None:
+def _dates(texts: pd.Series[str]) -> tuple[str, str, str] | None:
     """Return why dates stay text, the options that read them, and what they are; None if they are no dates."""
     import pandas as pd
 
@@ -156,7 +164,7 @@ def _dates(name: str, texts: pd.Series[str]) -> tuple[str, str, str] | None:
             fitting.append(f"date_format={form!r}")
     if not fitting:
         return None
-    return f"{texts.iloc[0]!r} is not an ISO date", f"parse_dates={[name]!r} {' or '.join(fitting)}", "dates"
+    return f"{texts.iloc[0]!r} is not an ISO date", " or ".join(fitting), "dates"
 
 
 def _format(name: str) -> tuple[str, str] | None:

@@ -312,6 +312,23 @@ def test_marks_among_decimal_commas_and_other_dates_are_named_too(folder, tmp_pa
     assert sums.values.tolist() == [[1241.75, 2.5]]
 
 
+def test_columns_that_need_the_same_options_share_a_note(folder, tmp_path):
+    rows = "01/02/2025,1 234.5,2 000.5,1.5.2025,03/02/2025\n13/02/2025,7,8,31.5.2025,14/02/2025\n"
+    (tmp_path / "s.csv").write_text(f"begins,a,b,other,ends\n{rows}")
+    _, *notes = folder("%pipedb load s.csv --table s").lines
+    assert notes == [
+        "Columns begins, ends were left as text because '01/02/2025' is not an ISO date. "
+        "Add -- parse_dates=['begins', 'ends'] date_format='%d/%m/%Y' to read dates.",
+        "Columns a, b were left as text because '1 234.5' has a thousands separator. "
+        "Add -- thousands=' ' to read numbers.",
+        "Column other was left as text because '1.5.2025' is not an ISO date. "
+        "Add -- parse_dates=['other'] date_format='%d.%m.%Y' to read dates.",
+    ]
+    options = "parse_dates=['begins', 'ends'] date_format='%d/%m/%Y' thousands=' '"
+    line, _ = folder(f"%pipedb load s.csv --table s --replace -- {options}").lines
+    assert "(begins: DATE, a: REAL, b: REAL, other: TEXT, ends: DATE)" in line
+
+
 def test_only_files_with_such_options_have_notes_on_them(folder, tmp_path):
     (tmp_path / "n.json").write_text('[{"n": "1.234,50", "day": "31.12.2023"}]')
     assert len(folder("%pipedb load n.json --table n").lines) == 1
