@@ -127,14 +127,14 @@ def cli_page(
     context = click.Context(command, parent, info_name=name, **command.context_settings)
     help_text = inspect.cleandoc(command.help or "").replace("\b\n", "")
     yield from (f"## `{context.command_path}`", "", prose(help_text), "")
+    if not isinstance(command, click.Group):
+        yield from usage_block(context.get_usage().removeprefix("Usage: "))
+    records = [option.get_help_record(context) for option in command.params if isinstance(option, click.Option)]
+    yield from table("Option Meaning", ((code(record[0]), prose(record[1])) for record in records if record))
     if isinstance(command, click.Group):
         for child in command.list_commands(context):
             found = command.get_command(context, child)
             yield from cli_page(found, context, child) if found and not found.hidden else ()
-        return
-    yield from usage_block(context.get_usage().removeprefix("Usage: "))
-    records = [option.get_help_record(context) for option in command.params if isinstance(option, click.Option)]
-    yield from table("Option Meaning", ((code(record[0]), prose(record[1])) for record in records if record))
 
 
 def settings_page() -> Lines:
