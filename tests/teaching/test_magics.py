@@ -118,13 +118,24 @@ def test_an_answer_cannot_read_a_frame_an_open_transaction_or_a_temporary_table(
         "  %pipedb load frame --table frame",
     ]
     birds("%sql CREATE TEMP TABLE owls (name)")
-    unseen = "The answer does not see your temporary tables: owls."
+    unseen = "The check does not see your temporary tables: owls."
     assert feedback(birds("%%check owls\nSELECT name FROM owls"))[-1] == unseen
     birds("%%sql\nBEGIN; INSERT INTO birds VALUES ('Dot', 'owl', 2)")
-    unseen = "The answer does not see the changes of your open transaction: run COMMIT or ROLLBACK first."
+    unseen = "The check does not see the changes of your open transaction: run COMMIT or ROLLBACK first."
     assert feedback(birds("%%check owls\nSELECT name FROM birds"))[-1] == unseen
     assert len(feedback(birds("%%check owls\nSELECT name FROM birds WHERE kind = 'owl'"))) == 1
     birds("%sql ROLLBACK")
+
+
+def test_a_check_of_tables_says_that_a_transaction_is_open(birds):
+    answer = "UPDATE birds SET mass = 9 WHERE kind = 'owl'"
+    birds(f"%%exercise eat\n-- solution: %sql {answer}\n{answer}")
+    birds("%check eat --reset")
+    unseen = "The check does not see the changes of your open transaction: run COMMIT or ROLLBACK first."
+    birds(f"%sql BEGIN; {answer}")
+    assert feedback(birds("%check eat")) == ["eat: no answer yet (1 point)", unseen]
+    birds("%sql COMMIT")
+    assert feedback(birds("%check eat")) == ["eat: passed, 1 of 1 point"]
 
 
 def test_an_answer_in_a_variable(birds):

@@ -159,11 +159,11 @@ def _with_changed_data(check: Check, connection: Connection) -> Check:
 
 
 def _unseen(connection: Connection) -> tuple[str, ...]:
-    """Return a note on what cells of %%sql see and an answer, which has its own stream, does not."""
+    """Return a note on what cells of %%sql see and a check, which has its own stream, does not."""
     if connection.transaction is Tx.OPEN:
-        return ("The answer does not see the changes of your open transaction: run COMMIT or ROLLBACK first.",)
+        return ("The check does not see the changes of your open transaction: run COMMIT or ROLLBACK first.",)
     if connection.sees_more:
-        return (f"The answer does not see your temporary tables: {connection.temporary_tables}.",)
+        return (f"The check does not see your temporary tables: {connection.temporary_tables}.",)
     return ()
 
 
@@ -188,9 +188,11 @@ def check_state(exercise: Exercise, connection: Connection) -> Check:
         instead = f"%check {exercise.name} {exercise.variable}" if exercise.variable else f"%%check {exercise.name}"
         raise SessionError(f"{exercise.name} checks a result, not the state of the database", hint=instead)
     actual, _ = results_of(connection, "", EMPTY, exercise.probes)
+    notes = _unseen(connection)
     if is_at_start(exercise, connection) if exercise.commits else _scores_as_before(exercise, actual):
-        return Check(exercise, 0)  # the differing rows would be the answer
+        return Check(exercise, 0, notes=notes)  # the differing rows would be the answer
     check = replace(_with_changed_data(_compared(exercise, actual, ""), connection), connection=connection)
+    check = check if check.passed else replace(check, notes=notes)
     if exercise.commits and not check.passed:
         names = ", ".join([*(table.name for table in exercise.tables if table.definitions), *exercise.created])
         again = f"to try again, restore {names} as before your answer: %check {exercise.name} --reset"
