@@ -106,6 +106,11 @@ _TERMINAL = {
 """The commands of the terminal; each is suggested where it exists."""
 
 _OPTIONS = {
+    "-- decimal=','": "decimal",
+    "-- encoding='latin-1'": "encoding charset",
+    "-- na_values=['NA']": "na-values na_values null nulls",
+    "-- sep=';'": "sep separator delimiter",
+    "-- skiprows=1": "skiprows skip-rows skip",
     "--access-log": "log log-file logfile",
     "--append": "if-exists",
     "--as": "name alias rename",

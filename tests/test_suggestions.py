@@ -12,6 +12,8 @@ import click
 import pytest
 
 from pipemagic import cli, suggestions
+from pipemagic.frames import delimited
+from pipemagic.frames.file_options import parse_options
 from pipemagic.notebook import sql_options
 from pipemagic.notebook.arguments import Option
 from pipemagic.notebook.commands import COMMANDS
@@ -184,11 +186,22 @@ def test_words_of_other_tools_lead_to_the_option(flag, hint):
     assert instead_of(flag, "option", flags_of(sql_options.OPTIONS)) == hint
 
 
+@pytest.mark.parametrize(
+    ("flag", "hint"),
+    [("--sep", "did you mean -- sep=';'?"), ("--na_values", "did you mean -- na_values=['NA']?"), ("--create", "")],
+)
+def test_an_option_of_a_reader_follows_two_dashes(flag, hint):
+    assert instead_of(flag, "option", [option.flag for option in COMMANDS["load"].options]) == hint
+    assert instead_of(flag, "option", flags_of(COMMANDS["tables"].options)) == ""
+
+
 def test_each_word_leads_to_something_that_exists_and_is_not_itself_a_name():
     assert suggestions._COMMANDS.keys() <= {*NOTEBOOK_COMMANDS}
     assert not words_of("command") & {*NOTEBOOK_COMMANDS}
     flags = {flag for kind, known in PLACES.values() if kind == "option" for flag in known}
-    assert suggestions._OPTIONS.keys() <= flags - PROTECTIONS
+    of_readers = {name.removeprefix("-- ") for name in suggestions._OPTIONS if name.startswith("-- ")}
+    assert parse_options(sorted(of_readers), delimited.OPTIONS, "csv").keys() >= {"sep", "na_values"}
+    assert suggestions._OPTIONS.keys() - {f"-- {name}" for name in of_readers} <= flags - PROTECTIONS
     assert flags >= {flag for flag in PROTECTIONS if flag.startswith("--")}
     paths = {path for path, *_ in TERMINAL}
     for name in suggestions._TERMINAL:
