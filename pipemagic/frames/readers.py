@@ -103,8 +103,10 @@ def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[str]:
         because = " and ".join(map(repr, marks)) + (
             " is no number or date" if len(marks) == 1 else " are no numbers or dates"
         )
+        others = [name for name, texts in columns.items() if name not in marked and texts.isin(marks).any()]
+        also = f", also in column{'s' * (len(others) > 1)} {', '.join(others)}" if others else ""  # where NA is Namibia
         subject = _were(list(marked))
-        yield f"{subject} left as text because {because}. Add -- na_values={marks!r} to read missing values."
+        yield f"{subject} left as text because {because}. Add -- na_values={marks!r} to read missing values{also}."
     alike = dict[tuple[str, str], list[tuple[str, str]]]()  # the same options read them
     for name, texts in columns.items():
         rest = texts[~texts.isin(marked.get(name, []))]

@@ -270,7 +270,7 @@ def test_numbers_with_marks_of_missing_values_are_named(folder, tmp_path):
     _, note = folder("%pipedb load p.csv --table p").lines
     assert note == (
         "Columns mass, day were left as text because 'NA' and 'n/a' are no numbers or dates. "
-        "Add -- na_values=['NA', 'n/a'] to read missing values."
+        "Add -- na_values=['NA', 'n/a'] to read missing values, also in columns sex, label."
     )
     (line,) = folder("%pipedb load p.csv --table p --replace -- na_values=['NA', 'n/a']").lines
     assert "mass: REAL" in line
