@@ -120,6 +120,12 @@ class Refusal:
         return next(filter(None, unknown.groups())).lower() if unknown else ""
 
     @property
+    def paused_location(self) -> str:
+        """The code of a location that is paused, or only its replication; '' for other errors."""
+        paused = re.search(r"the location (\S+) is paused", self.message) if self.status == 503 else None
+        return paused[1] if paused else ""
+
+    @property
     def protected(self) -> tuple[str, str]:
         """The kind and the name of what is protected from deletion; twice '' for other errors."""
         if self.method != "DELETE" or "protect" not in self.message.lower():
@@ -174,6 +180,8 @@ def hint_for(refusal: Refusal, line: Callable[[str, str, str], str] = method_lin
         return f"{line('unarchive', 'group', refusal.archived_group)} makes its databases available again"
     if refusal.lacks_read_only:
         return ONLY_FULL_ACCESS
+    if refusal.paused_location:
+        return "resume the location first"
     later = f"; try again {refusal.retry}" if refusal.retry else ""
     if refusal.name_is_taken:
         return "choose another name, or use the existing one"

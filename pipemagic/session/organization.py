@@ -517,6 +517,10 @@ class Organization:
         hint, kind = hint_for(refusal, command_line), refusal.unknown_kind
         if refusal.name_is_taken:
             return hint if refusal.message.startswith("token") else NAME_TAKEN
+        if refusal.paused_location and "group" in refusal.names:
+            return f"%pipedb resume-location {word(refusal.names['group'])} {refusal.paused_location} ends the pause"
+        if kind == "location" and "is not at" in refusal.message:
+            return "%pipedb groups shows the locations of each group"
         if kind == "token":
             return f"%pipedb api-tokens{' --members' * ('api-token' in refusal.names)} lists the existing ones"
         if kind:
