@@ -74,9 +74,10 @@ def check_folder(data: Path | None) -> tuple[str, str]:
 def _size(folder: Path) -> int:
     """Return the size of the files of a folder in bytes."""
     size = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # a running service removes files
-            size += path.lstat().st_size if path.is_file() else 0
+    for parent, _, names in os.walk(folder):  # it passes over folders that a running service removes meanwhile
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += os.lstat(os.path.join(parent, name)).st_size
     return size
 
 
