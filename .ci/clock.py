@@ -64,9 +64,11 @@ def outputs_of(cells: list[str], folder: Path, environment: dict[str, str]) -> l
     made = [{**empty, "id": f"cell-{number}", "source": cell} for number, cell in enumerate(cells)]
     path = folder / "clock.ipynb"
     path.write_text(json.dumps({"cells": made, "metadata": {"kernelspec": KERNEL}, "nbformat": 4, "nbformat_minor": 5}))
-    run(f"jupyter execute --inplace {path.name}", folder, environment)
-    read = json.loads(path.read_text("utf-8"))["cells"]
-    path.unlink()
+    try:
+        run(f"jupyter execute --inplace {path.name}", folder, environment)
+        read = json.loads(path.read_text("utf-8"))["cells"]
+    finally:
+        path.unlink()
     return [
         "".join("".join(output.get("text") or output["data"].get("text/plain", "")) for output in cell["outputs"])
         for cell in read
@@ -126,7 +128,7 @@ def main(work: Path) -> None:
     service = subprocess.Popen([program, "serve", "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True)
     try:
         assert service.stdout
-        service.stdout.readline()  # it is ready
+        assert "http://" in service.stdout.readline()  # it is ready; without it, `db create` would start another one
         run("pipemagic db create shop", work, environment)
         run(
             'pipemagic db shell shop "CREATE TABLE sale (n INTEGER); INSERT INTO sale VALUES (40), (2)"',
