@@ -44,6 +44,13 @@ def test_only_cells_with_the_tag_failed(notebook):
         assert failed == ("raises-exception" in cell["metadata"].get("tags", []))
 
 
+def test_cells_of_sql_that_students_open_are_sql_in_vs_code():
+    for path in NOTEBOOKS:
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if path.parent.name == "notebooks" else []:
+            is_sql = cell["cell_type"] == "code" and "".join(cell["source"]).startswith(("%%sql", "%%check"))
+            assert cell["metadata"].get("vscode") == ({"languageId": "sql"} if is_sql else None), path.name
+
+
 # -- Run All twice in one kernel
 
 
