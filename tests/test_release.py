@@ -26,6 +26,14 @@ def test_the_newest_changes_are_those_of_this_version_and_fit_into_80_lines():
     assert len(newest.rstrip("\n").splitlines()) <= 80
 
 
+def test_outputs_of_notebooks_and_pages_show_this_version():
+    """The comparison by nbval leaves versions out."""
+    paths = [path for folder in ("notebooks", "solutions", "docs") for path in (ROOT / folder).rglob("*.*")]
+    texts = [path.read_text("utf-8") for path in paths if path.suffix in (".ipynb", ".md")]
+    shown = {version for text in texts for version in re.findall(r"Server: pipemagic (\S+)", text)}
+    assert shown <= {__version__, "VERSION"}
+
+
 def test_the_version_of_the_citation():
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
 
