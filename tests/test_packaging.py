@@ -17,10 +17,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PYTHONS = re.findall(r"Python :: (3\.\d+)\n", "\n".join([*PROJECT["classifiers"], ""]))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/analysts/start.md"])
 def test_a_page_names_the_pythons_of_the_classifiers(page):
     assert PROJECT["requires-python"] == f">={PYTHONS[0]}"
-    assert f"with Python {PYTHONS[0]} to {PYTHONS[-1]}:" in (ROOT / page).read_text("utf-8")
+    assert f"Python {PYTHONS[0]} to {PYTHONS[-1]}" in (ROOT / page).read_text("utf-8")
 
 
 def test_no_file_has_a_placeholder_for_the_address_of_the_repository():

@@ -168,7 +168,7 @@ assert "re2" in sys.modules
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_without_the_engine_the_error_names_the_extra(sql, monkeypatch):
+def test_without_the_engine_the_error_names_the_package(sql, monkeypatch):
     monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(apsw.SQLError, match=r"pip install 'pipemagic\[regexp\]'"):
+    with pytest.raises(apsw.SQLError, match=r"pip install google-re2"):
         sql("SELECT regexp_replace('a', 'a pattern that is not compiled yet', 'b')")
