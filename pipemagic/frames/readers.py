@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipemagic.errors import LoadError
 from pipemagic.frames.file_options import COUNT, DTYPE, ENCODING, FLAG, HEADER, NAMES, ROWS, ValueType, parse_options
@@ -91,8 +91,22 @@ def read_file(path: Path | str, options: Sequence[str] = ()) -> pd.DataFrame:
         raise LoadError(f"{file.name} does not fit in the memory of the kernel", hint="add -- nrows=100000") from None
 
 
-def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[str]:
-    """Yield a sentence for columns of a CSV or TSV file that options of its reader would make numbers or dates."""
+class LeftAsText(NamedTuple):
+    """Columns of a file that stay text, why, the options that read them, and what the options read."""
+
+    columns: list[str]
+    reason: str
+    options: str
+    reads: str
+
+    def __str__(self) -> str:
+        names = ", ".join(self.columns)
+        subject = f"Column {names} was" if len(self.columns) == 1 else f"Columns {names} were"
+        return f"{subject} left as text because {self.reason}. Add -- {self.options} to read {self.reads}."
+
+
+def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[LeftAsText]:
+    """Yield the columns of a CSV or TSV file that options of its reader would make numbers or dates."""
     kind, _ = _format(path.name) or ("", "")
     if kind not in ("csv", "tsv"):  # the readers of others have no such options
         return
@@ -105,22 +119,14 @@ def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[str]:
         )
         others = [name for name, texts in columns.items() if name not in marked and texts.isin(marks).any()]
         also = f", also in column{'s' * (len(others) > 1)} {', '.join(others)}" if others else ""  # where NA is Namibia
-        subject = _were(list(marked))
-        yield f"{subject} left as text because {because}. Add -- na_values={marks!r} to read missing values{also}."
-    alike = dict[tuple[str, str], list[tuple[str, str]]]()  # the same options read them
+        yield LeftAsText(list(marked), because, f"na_values={marks!r}", f"missing values{also}")
+    alike = dict[tuple[str, str], LeftAsText]()  # the same options read them
     for name, texts in columns.items():
         rest = texts[~texts.isin(marked.get(name, []))]
         if found := _thousands(rest) or _dates(rest):
-            reason, options, kinds = found
-            alike.setdefault((options, kinds), []).append((name, reason))
-    for (options, kinds), group in alike.items():
-        names, reasons = [name for name, _ in group], [reason for _, reason in group]
-        added = f"parse_dates={names!r} {options}" if kinds == "dates" else options
-        yield f"{_were(names)} left as text because {reasons[0]}. Add -- {added} to read {kinds}."
-
-
-def _were(columns: Sequence[str]) -> str:
-    return f"Column {columns[0]} was" if len(columns) == 1 else f"Columns {', '.join(columns)} were"
+            alike.setdefault(found[1:], LeftAsText([], *found)).columns.append(name)
+    for left in alike.values():
+        yield left._replace(options=f"parse_dates={left.columns!r} {left.options}") if left.reads == "dates" else left
 
 
 def _marks_of_missing_values(texts: pd.Series[str]) -> list[str]:

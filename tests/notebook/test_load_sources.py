@@ -329,6 +329,38 @@ def test_columns_that_need_the_same_options_share_a_note(folder, tmp_path):
     assert "(begins: DATE, a: REAL, b: REAL, other: TEXT, ends: DATE)" in line
 
 
+AMOUNTS = "id;day;amount\n001;31.12.2025;1.234,50\n002;1.1.2026;7,25\n"
+
+
+@pytest.mark.parametrize("mode", ["--append", "--upsert id", "--replace"])
+def test_texts_do_not_get_into_columns_of_numbers_and_dates(folder, tmp_path, mode):
+    """SQLite would store them there as text, without a note in later cells: sum(amount) would be 8.234."""
+    (tmp_path / "g.csv").write_text(AMOUNTS)
+    folder("%sql CREATE TABLE g (id TEXT PRIMARY KEY, day TEXT, amount REAL)")
+    failed = folder.fails(f"%pipedb load g.csv --table g {mode}").out
+    assert failed.splitlines() == [
+        "LOAD: column amount: g declares it REAL, but '1.234,50' has a thousands separator; nothing was changed",
+        "Hint: add -- thousands='.' decimal=','",
+    ]
+    folder(f"%pipedb load g.csv --table g {mode} -- thousands='.' decimal=','")
+    sums = folder("%sql SELECT sum(amount) AS total, min(day) AS day FROM g").value
+    assert sums.values.tolist() == [[1241.75, "1.1.2026"]]
+
+
+def test_the_hint_of_an_append_has_all_options_of_the_column(folder, tmp_path):
+    (tmp_path / "g.csv").write_text("id,day,amount\n001,31.12.2025,7.5\n002,NA,NA\n")
+    folder("%sql CREATE TABLE g (id TEXT, day DATE, amount REAL)")
+    failed = folder.fails("%pipedb load g.csv --table g --append").out
+    assert failed.splitlines()[-1] == "Hint: add -- na_values=['NA']"
+    failed = folder.fails("%pipedb load g.csv --table g --append -- na_values=['NA']").out
+    assert failed.splitlines() == [
+        "LOAD: column day: g declares it DATE, but '31.12.2025' is not an ISO date; nothing was changed",
+        "Hint: add -- parse_dates=['day'] date_format='%d.%m.%Y'",
+    ]
+    failed = folder.fails("%pipedb load g.csv --table new --types amount=REAL").out
+    assert failed.splitlines()[-1] == "Hint: add -- na_values=['NA']"
+
+
 def test_only_files_with_such_options_have_notes_on_them(folder, tmp_path):
     (tmp_path / "n.json").write_text('[{"n": "1.234,50", "day": "31.12.2023"}]')
     assert len(folder("%pipedb load n.json --table n").lines) == 1

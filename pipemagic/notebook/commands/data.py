@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipemagic import sql
-from pipemagic.errors import SessionError, UsageError
+from pipemagic.errors import LoadError, SessionError, UsageError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import (
     Option,
@@ -26,14 +27,16 @@ from pipemagic.notebook.display import say
 from pipemagic.notebook.line_variables import LineVariables
 from pipemagic.notebook.load_source import FILE_FRAME, find_source, fixes_of_file, reader_options, refuse_expression
 from pipemagic.notebook.progress import show_progress
+from pipemagic.sql.type_affinity import affinity
 from pipemagic.text import plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from pipemagic.client.bulk.load import Load
-    from pipemagic.client.bulk.load_plan import IfExists
+    from pipemagic.client.bulk.load_plan import IfExists, LoadPlan
     from pipemagic.client.database import Database
+    from pipemagic.frames.readers import LeftAsText
     from pipemagic.session import Connection
 
 GROUP = CommandGroup("Data")
@@ -102,13 +105,16 @@ def load(context: CommandContext) -> None:
     connection = context.connection
     _check_no_transaction(connection, "load")
     frame = _frame(source, args, _reader_options(context))
+    left = _left_as_text(frame, source)
 
     def run(database: Database) -> Load:
         from pipemagic.client.bulk.load import prepare
 
         database.check_writable("load")
         keys, types = args.get("--upsert") or [], args.get("--types") or {}
-        ready = prepare(database, frame, table, if_exists=if_exists, keys=keys, types=types, name=name)
+        with _options_as_hint(left):
+            ready = prepare(database, frame, table, if_exists=if_exists, keys=keys, types=types, name=name)
+            _check_texts(left, ready.plan)
         with show_progress("rows sent", context.settings) as progress:
             ready.run(progress)
         return ready
@@ -123,11 +129,43 @@ def load(context: CommandContext) -> None:
     columns = plural(len(loaded.plan.names), "column")
     details = "" if context.settings.quiet else _details(loaded, is_file=is_file)
     say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {loaded.plan.table}{details}.")
-    if isinstance(source, Path) and not context.settings.quiet:
-        from pipemagic.frames.readers import columns_left_as_text
+    if not context.settings.quiet:
+        for columns_as_text in left:
+            say(str(columns_as_text))
 
-        for note in columns_left_as_text(frame, source):
-            say(note)
+
+def _left_as_text(frame: DataFrame, source: object) -> Sequence[LeftAsText]:
+    """Return the columns of a file that options of its reader would make numbers or dates."""
+    if not isinstance(source, Path):
+        return ()
+    from pipemagic.frames.readers import columns_left_as_text
+
+    return tuple(columns_left_as_text(frame, source))
+
+
+def _check_texts(left: Sequence[LeftAsText], plan: LoadPlan) -> None:
+    """Raise LoadError for texts that options make numbers or dates, in a column that is declared as such.
+
+    SQLite would store the texts, and sum(amount) of '1.234,50' is 1.234.
+    """
+    declared = dict(plan.types)
+    for columns, reason, *_ in left:
+        for name in columns:
+            if affinity(declared.get(name, "")) not in ("", "TEXT", "BLOB"):
+                where = f"{plan.table} declares it {declared[name]}" if plan.into or plan.keeps else declared[name]
+                raise LoadError(f"column {name}: {where}, but {reason}; nothing was changed")
+
+
+@contextmanager
+def _options_as_hint(left: Sequence[LeftAsText]) -> Iterator[None]:
+    """Name the options of the reader in the hint of a LoadError on a column that they read."""
+    try:
+        yield
+    except LoadError as error:
+        options = [part.options for part in left if any(f"column {name}: " in error.message for name in part.columns)]
+        if not options:
+            raise
+        raise error.replace(hint=f"add -- {' '.join(options)}") from None
 
 
 @GROUP.command(
