@@ -579,10 +579,18 @@ class Management:
     def pause_location(self, group: str, location: str, *, replication_only: bool = False) -> Group:
         """Pause a location; the others continue.
 
-        With ``replication_only`` its replicas answer reads, but receive no changes until it is resumed.
+        With ``replication_only`` its replicas answer reads, but receive no changes until it is resumed. Raise
+        UnsupportedError for a service that pauses the location instead, as release 0.1.0 does; it is resumed then.
         """
         params = {"replication_only": "true"} if replication_only else None
-        return self._change_location("POST", group, location, "pause", optional="pausing locations", params=params)
+        paused = self._change_location("POST", group, location, "pause", optional="pausing locations", params=params)
+        if replication_only and paused.status.get(location) == "paused":
+            self.resume_location(group, location)
+            raise UnsupportedError(
+                f"this management API cannot pause the replication only, so the location {location} was resumed",
+                hint="upgrade the service, or pause the location",
+            )
+        return paused
 
     def resume_location(self, group: str, location: str) -> Group:
         """Resume a location; its replicas catch up."""

@@ -278,6 +278,21 @@ def test_a_token_of_a_service_that_ignores_limits_is_revoked(api_of, options) ->
     assert requests == paths
 
 
+def test_a_location_of_a_service_that_ignores_replication_only_is_resumed(api_of) -> None:
+    """Release 0.1.0 pauses the location."""
+    requests: list[str] = []
+
+    def answer(call: Call) -> Answer:
+        requests.append(f"{call.method} {call.path}")
+        state = "paused" if call.path.partition("?")[0].endswith("/pause") else "ok"
+        return as_json({"group": {"name": "edge", "status": {"locations": [{"name": "nrt", "status": state}]}}})
+
+    with pytest.raises(errors.UnsupportedError, match="cannot pause the replication only, so the location nrt was"):
+        api_of(answer).pause_location("edge", "nrt", replication_only=True)
+    assert [request.rpartition("/")[2] for request in requests] == ["pause?replication_only=true", "resume"]
+    assert api_of(answer).pause_location("edge", "nrt").status == {"nrt": "paused"}
+
+
 def test_a_token_that_cannot_list_organizations_needs_the_name_of_its_own(api_of) -> None:
     refusal = as_json({"error": "group-scoped token cannot access org-level resources"}, 403)
     words = "no organization is named, and this token does not list organizations"
