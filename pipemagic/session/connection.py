@@ -207,9 +207,9 @@ class Connection:
         return bool(self._settings.temporary)
 
     @property
-    def temporary_tables(self) -> str:
-        """The first names of the temporary tables, views and triggers of the stream, as far as known."""
-        return self._settings.temporary.listing
+    def temporary_tables(self) -> list[str]:
+        """The names of the temporary tables, views and triggers of the stream, as far as known."""
+        return self._settings.temporary.names
 
     def _run(self, cell: Cell, options: RunOptions) -> CellResult:
         if self.database.read_only:

@@ -120,6 +120,7 @@ def test_an_answer_cannot_read_a_frame_an_open_transaction_or_a_temporary_table(
     birds("%sql CREATE TEMP TABLE owls (name)")
     unseen = "The check does not see your temporary tables: owls."
     assert feedback(birds("%%check owls\nSELECT name FROM owls"))[-1] == unseen
+    assert unseen not in feedback(birds("%%check owls\nSELECT name FROM birds"))
     birds("%%sql\nBEGIN; INSERT INTO birds VALUES ('Dot', 'owl', 2)")
     unseen = "The check does not see the changes of your open transaction: run COMMIT or ROLLBACK first."
     assert feedback(birds("%%check owls\nSELECT name FROM birds"))[-1] == unseen

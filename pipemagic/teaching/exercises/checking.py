@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -133,7 +134,9 @@ def check_cell(
         actual, ran = results_of(connection, "", cell, exercise.probes)
     except StatementError as error:
         lines = (*changed_data(exercise, connection), str(explained(error)))
-        return Check(exercise, 0, lines, cell=cell, connection=connection, notes=_unseen(connection))
+        return Check(
+            exercise, 0, lines, cell=cell, connection=connection, notes=_unseen(exercise, connection, cell.text)
+        )
     except TransactionLost:
         return Check(exercise, 0, ("the answer took longer than the server allows",), cell=cell, connection=connection)
     check = _compared(exercise, actual, cell.text, ran.reason or ran.unmatched)
@@ -146,7 +149,7 @@ def check_cell(
         check = replace(check, score=check.score * WITHOUT_CONSTRUCT, messages=(*broken, *check.messages))
     check = _with_changed_data(check, connection)
     changes_none = [f"The {last.verb} changes no row: {ran.reason}."] if ran.reason and last.changes_rows else []
-    own = [] if check.passed else [*changes_none, *_unseen(connection)]
+    own = [] if check.passed else [*changes_none, *_unseen(exercise, connection, cell.text)]
     notes = [note for note in notes_on(ran) if not _says(note, [*check.messages, *own])] + own
     return replace(check, answer=ran.result, cell=cell, connection=connection, notes=tuple(notes))
 
@@ -158,12 +161,17 @@ def _with_changed_data(check: Check, connection: Connection) -> Check:
     )
 
 
-def _unseen(connection: Connection) -> tuple[str, ...]:
-    """Return a note on what cells of %%sql see and a check, which has its own stream, does not."""
+def _unseen(exercise: Exercise, connection: Connection, text: str = "") -> tuple[str, ...]:
+    """Return a note on what cells of %%sql see and a check, which has its own stream, does not.
+
+    Temporary tables are those that the answer, ``text``, or the exercise names.
+    """
     if connection.transaction is Tx.OPEN:
         return ("The check does not see the changes of your open transaction: run COMMIT or ROLLBACK first.",)
     if connection.sees_more:
-        return (f"The check does not see your temporary tables: {connection.temporary_tables}.",)
+        used = "\n".join([text, *(probe.sql for probe in exercise.probes)])
+        named = [name for name in connection.temporary_tables if re.search(rf"(?i)\b{re.escape(name)}\b", used)]
+        return (f"The check does not see your temporary tables: {', '.join(named)}.",) if named else ()
     return ()
 
 
@@ -188,7 +196,7 @@ def check_state(exercise: Exercise, connection: Connection) -> Check:
         instead = f"%check {exercise.name} {exercise.variable}" if exercise.variable else f"%%check {exercise.name}"
         raise SessionError(f"{exercise.name} checks a result, not the state of the database", hint=instead)
     actual, _ = results_of(connection, "", EMPTY, exercise.probes)
-    notes = _unseen(connection)
+    notes = _unseen(exercise, connection)
     if is_at_start(exercise, connection) if exercise.commits else _scores_as_before(exercise, actual):
         return Check(exercise, 0, notes=notes)  # the differing rows would be the answer
     check = replace(_with_changed_data(_compared(exercise, actual, ""), connection), connection=connection)
