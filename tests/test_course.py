@@ -57,6 +57,14 @@ def test_a_notebook_uses_python_that_a_beginner_knows(teacher):
         assert cell["cell_type"] != "code" or not LEARNED_LATER.search("".join(cell["source"]))
 
 
+def test_a_notebook_begins_with_a_question(teacher):
+    cells = read(COURSE / teacher.name)["cells"]
+    beginning = "".join(cells[0]["source"])
+    assert "?" in beginning
+    assert "this notebook you learn" not in beginning.lower()
+    assert cells[-1]["source"] in (["%check"], "%check")
+
+
 def test_exercises_have_titles_in_words(teacher):
     definitions = Source.find(read(teacher), teacher.parent).definitions
     assert [definition.name for definition in definitions if " " not in definition.title] == []
