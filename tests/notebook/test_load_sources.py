@@ -361,6 +361,15 @@ def test_the_hint_of_an_append_has_all_options_of_the_column(folder, tmp_path):
     assert failed.splitlines()[-1] == "Hint: add -- na_values=['NA']"
 
 
+def test_numbers_of_a_file_are_added_to_a_column_of_codes_with_an_option(folder, tmp_path):
+    (tmp_path / "c.csv").write_text("code,n\n7,1\n12,2\n")
+    folder("%sql CREATE TABLE c (code VARCHAR(9), n INTEGER); INSERT INTO c VALUES ('0012', 0)")
+    failed = folder.fails("%pipedb load c.csv --table c --append").out
+    assert failed.splitlines()[-1] == "Hint: add -- dtype={'code': 'str'}"
+    folder("%pipedb load c.csv --table c --append -- dtype={'code': 'str'}")
+    assert folder("%sql SELECT code FROM c").value["code"].tolist() == ["0012", "7", "12"]
+
+
 def test_only_files_with_such_options_have_notes_on_them(folder, tmp_path):
     (tmp_path / "n.json").write_text('[{"n": "1.234,50", "day": "31.12.2023"}]')
     assert len(folder("%pipedb load n.json --table n").lines) == 1

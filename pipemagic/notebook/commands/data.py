@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -112,7 +113,7 @@ def load(context: CommandContext) -> None:
 
         database.check_writable("load")
         keys, types = args.get("--upsert") or [], args.get("--types") or {}
-        with _options_as_hint(left):
+        with _options_as_hint(left, source):
             ready = prepare(database, frame, table, if_exists=if_exists, keys=keys, types=types, name=name)
             _check_texts(left, ready.plan)
         with show_progress("rows sent", context.settings) as progress:
@@ -157,12 +158,16 @@ def _check_texts(left: Sequence[LeftAsText], plan: LoadPlan) -> None:
 
 
 @contextmanager
-def _options_as_hint(left: Sequence[LeftAsText]) -> Iterator[None]:
-    """Name the options of the reader in the hint of a LoadError on a column that they read."""
+def _options_as_hint(left: Sequence[LeftAsText], source: object) -> Iterator[None]:
+    """Name the options of the reader in the hint of a LoadError on a column of a file that they read."""
     try:
         yield
     except LoadError as error:
         options = [part.options for part in left if any(f"column {name}: " in error.message for name in part.columns)]
+        if not options and isinstance(source, Path) and source.suffix.lower() != ".parquet":  # which has no dtype
+            changes = re.match(r"column (.+): .* declares it ([^,]+), where .* would become another", error.message)
+            if changes is not None and affinity(changes[2]) == "TEXT":  # 7 in a column of codes such as 0012
+                options = [f"dtype={{{changes[1]!r}: 'str'}}"]
         if not options:
             raise
         raise error.replace(hint=f"add -- {' '.join(options)}") from None
