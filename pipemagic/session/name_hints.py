@@ -16,6 +16,7 @@ from pipemagic.explore.hints.select_clauses import of_clause, of_cube, of_percen
 from pipemagic.explore.hints.statements import of_statement
 from pipemagic.explore.hints.syntax_errors import begins_with_digit, ends_early, is_unreadable, unquoted_name
 from pipemagic.explore.hints.words import Place, Words
+from pipemagic.explore.lint.expressions import written
 from pipemagic.explore.query import Query, TableReference, all_queries, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
@@ -156,9 +157,22 @@ def _of_column(written: str, text: str, place: int | None, names: HintNames) -> 
         of_column_of_dialect(text, place, names.tables)
         or _quotes(text, place, names.schema)
         or (_of_alias(owner, name, text, place, names) if owner else "")
+        or ("" if owner else _of_result_column(name, text, place, names.tables))
         or _of_call_without_parentheses(text, place)
         or _near_column(name, text, names.schema, may_be_string=not owner and _is_value(text, place))
     )
+
+
+def _of_result_column(name: str, text: str, place: int | None, tables: Mapping[str, Relation]) -> str:
+    """Return the hint on ``SELECT 1.0 * a / b AS ratio, ratio + 1``, where a column uses the name of another one."""
+    if place is None:
+        return ""
+    for query in query_at(cursor_at(text, place), tables).enclosing():
+        for item, alias in query.select_list:
+            expression = written(item)
+            if alias.lower() == name.lower() and not _names(expression, name.lower()):
+                return f"{quote_if_needed(alias)} is a column of the result: write {expression} instead"
+    return ""
 
 
 def _of_call_without_parentheses(text: str, place: int | None) -> str:

@@ -56,3 +56,18 @@ def test_a_long_statement_is_not_read(names):
     text = f"INSERT INTO airlines VALUES {'(1, 2), ' * 10_000}(nvl(1, 2), 3)"
     assert name_hint("no such function: nvl", text, text.index("nvl"), names) == "use ifnull() instead"
     assert name_hint("no such table: airline", text, None, names) == "did you mean airlines?"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "hint"),
+    [
+        ("SELECT min(carrier) AS first, upper(first) FROM airlines", "first",
+         "first is a column of the result: write min(carrier) instead"),
+        ("SELECT 1.0 * a / b ratio, ratio + 1 FROM airlines", "ratio",
+         "ratio is a column of the result: write 1.0 * a / b instead"),
+        ("SELECT frist AS frist FROM airlines", "frist", "airlines has carrier, name, parent"),
+        ("SELECT name AS other, first FROM airlines", "first", "airlines has carrier, name, parent"),
+    ],
+)  # fmt: skip
+def test_a_column_of_the_result_in_another_one(names, text, name, hint):
+    assert name_hint(f"no such column: {name}", text, text.rindex(name), names) == hint
