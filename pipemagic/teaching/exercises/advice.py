@@ -168,6 +168,6 @@ def _of_numbers(pairs: Pairs, sql: str) -> str:
         return ""
     if larger == {True} and uses(sql, "JOIN") and not uses(sql, "LEFT JOIN"):
         return "larger than expected: does the join multiply rows?"
-    if larger == {True} and uses(sql, "count(*)"):
+    if larger == {True} and uses(sql, "count(*)") and all(isinstance(actual, int) for _, actual in pairs):
         return "larger than expected: does count(*) count rows that it should not, such as rows with NULL?"
     return "larger than expected" if larger == {True} else "smaller than expected"

@@ -432,3 +432,15 @@ def test_nanoseconds_of_a_frame_are_the_same_in_another_form_of_text():
     moments = pd.DataFrame({"t": pd.to_datetime([text])})
     assert compare(pd.DataFrame({"t": [text]}, dtype=object), moments).passed
     assert not compare(pd.DataFrame({"t": [f"{text[:-1]}8"]}, dtype=object), moments).passed
+
+
+@pytest.mark.parametrize(
+    ("counted", "advice"),
+    [
+        ([4, 6, 9], "larger than expected: does count(*) count rows that it should not, such as rows with NULL?"),
+        ([4.5, 6.5, 9.5], "larger than expected"),
+    ],
+)
+def test_a_number_with_a_fraction_is_no_count(counted, advice):
+    sql = "SELECT carrier, avg(delay) AS late FROM flights GROUP BY carrier HAVING count(*) > 1"
+    assert f"column late: {advice}" in messages(LATE, LATE.assign(late=pd.Series(counted, dtype=object)), sql=sql)
