@@ -70,6 +70,12 @@ def refusal(status: int, message: str, code: str = "", retry_after: str = "") ->
                 hint="nothing was run; close connections that are not needed"
                 + (f"; try again {retry}" if retry else ", or try again later"),
             )
+        case 503 if code == "LOCATION_PAUSED":  # refused before a statement runs
+            return ServerError(
+                f"the server refused the request (HTTP {status}): {message}", status=status, code=code,
+                hint="nothing was run; `pipemagic group locations resume GROUP CODE`, in a notebook "
+                "%pipedb resume-location GROUP CODE, ends the pause",
+            )  # fmt: skip
         case 500 if _FORWARDED in message:
             return ServerError(
                 "this is the address of a replica: it accepts no writes, and responds to reads once it has caught up",

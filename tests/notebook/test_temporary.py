@@ -310,6 +310,14 @@ def test_a_location_that_is_paused_answers_nothing(in_mumbai):
     in_mumbai("%pipedb resume-location world fra\n%pipedb pause-location world bom")
     in_mumbai("%sql --close INSERT INTO location VALUES ('sin')")
     assert in_mumbai("%sql --close SELECT count(*) AS n FROM location").value["n"].tolist() == [2]
+    in_mumbai("%pipedb pause-location world fra")
+    nowhere = in_mumbai.fails("%sql --close SELECT 1").error
+    assert nowhere.message.endswith("every location of the database is paused or not ready")
+    assert nowhere.hint == (
+        "nothing was run; `pipemagic group locations resume GROUP CODE`, in a notebook "
+        "%pipedb resume-location GROUP CODE, ends the pause"
+    )
+    in_mumbai("%pipedb resume-location world fra")
     refused = in_mumbai.fails("%pipedb pause-location world fra --replication-only").error
     assert refused.message.endswith("fra is the primary location of the group, so it has no replication to pause")
     elsewhere = in_mumbai.fails("%pipedb pause-location world sin").error
