@@ -596,7 +596,7 @@ class Session:
         if _place(earlier) != _place(connection):
             self._notify(f"Closed the earlier connection {earlier.name}, to another database ({earlier.description}).")
         if earlier.temporary_tables:
-            self._notify(f"Temporary tables of the earlier connection are gone: {earlier.temporary_tables}.")
+            self._notify(f"Temporary tables of the earlier connection are gone: {list_names(earlier.temporary_tables)}.")
         self._end(earlier)
 
     def _end(self, connection: Connection) -> None:
