@@ -595,8 +595,8 @@ class Session:
         """Close the earlier connection of a name, and report what is lost with it."""
         if _place(earlier) != _place(connection):
             self._notify(f"Closed the earlier connection {earlier.name}, to another database ({earlier.description}).")
-        if earlier.temporary_tables:
-            self._notify(f"Temporary tables of the earlier connection are gone: {list_names(earlier.temporary_tables)}.")
+        if tables := earlier.temporary_tables:
+            self._notify(f"Temporary tables of the earlier connection are gone: {list_names(tables)}.")
         self._end(earlier)
 
     def _end(self, connection: Connection) -> None:
