@@ -70,9 +70,9 @@ def test_exercises_have_titles_in_words(teacher):
     assert [definition.name for definition in definitions if " " not in definition.title] == []
 
 
-def test_no_exercise_has_the_name_of_another():
-    names = [definition.name for path in TEACHER for definition in Source.find(read(path), path.parent).definitions]
-    assert len(names) == len(set(names))
+def test_no_exercise_has_the_name_or_the_title_of_another():
+    found = [definition for path in TEACHER for definition in Source.find(read(path), path.parent).definitions]
+    assert len(found) == len({each.name for each in found}) == len({each.title for each in found})
     assert {file.stem for file in (COURSE / "exercises").iterdir()} == set(names)
 
 
