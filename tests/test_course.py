@@ -72,8 +72,9 @@ def test_exercises_have_titles_in_words(teacher):
 
 def test_no_exercise_has_the_name_or_the_title_of_another():
     found = [definition for path in TEACHER for definition in Source.find(read(path), path.parent).definitions]
-    assert len(found) == len({each.name for each in found}) == len({each.title for each in found})
-    assert {file.stem for file in (COURSE / "exercises").iterdir()} == set(names)
+    names, titles = {definition.name for definition in found}, {definition.title for definition in found}
+    assert len(found) == len(names) == len(titles)
+    assert {file.stem for file in (COURSE / "exercises").iterdir()} == names
 
 
 def test_no_solution_is_in_the_students_notebook(teacher):
