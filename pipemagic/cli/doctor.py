@@ -56,7 +56,7 @@ def check_packages(_data: Path | None) -> tuple[str, str]:
 
 
 def check_folder(data: Path | None) -> tuple[str, str]:
-    """Check that the service can use the data folder, and that its disk has space; show how much it takes of it."""
+    """Check that the service can use the data folder, and that its disk has space; report both sizes."""
     folder = data or launcher.default_folder()
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):

@@ -115,7 +115,7 @@ def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[LeftAsText
     if marked:
         marks = list(dict.fromkeys(mark for found in marked.values() for mark in found))
         because = " and ".join(map(repr, marks)) + (
-            " is no number or date" if len(marks) == 1 else " are no numbers or dates"
+            " is not a number or date" if len(marks) == 1 else " are not numbers or dates"
         )
         others = [name for name, texts in columns.items() if name not in marked and texts.isin(marks).any()]
         also = f", also in column{'s' * (len(others) > 1)} {', '.join(others)}" if others else ""  # where NA is Namibia

@@ -24,6 +24,13 @@ def is_decimal(decltype: str) -> bool:
     return _word(decltype) in ("DECIMAL", "DEC", "NUMERIC", "NUMBER", "NUM", "MONEY")
 
 
+def is_number(decltype: str) -> bool:
+    """Return True if a declared type is that of numbers; INTERVAL and POINT have INTEGER affinity, but are not."""
+    if _word(decltype) in ("INTERVAL", "POINT"):
+        return False
+    return is_decimal(decltype) or affinity(decltype) in ("INTEGER", "REAL")
+
+
 def is_date(decltype: str) -> bool:
     """Return True if a declared type is a date, with or without a time."""
     return _word(decltype) in ("DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ")

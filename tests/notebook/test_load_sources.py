@@ -269,7 +269,7 @@ def test_numbers_with_marks_of_missing_values_are_named(folder, tmp_path):
     path.write_text(PENGUINS)
     _, note = folder("%pipedb load p.csv --table p").lines
     assert note == (
-        "Columns mass, day were left as text because 'NA' and 'n/a' are no numbers or dates. "
+        "Columns mass, day were left as text because 'NA' and 'n/a' are not numbers or dates. "
         "Add -- na_values=['NA', 'n/a'] to read missing values, also in columns sex, label."
     )
     (line,) = folder("%pipedb load p.csv --table p --replace -- na_values=['NA', 'n/a']").lines
@@ -283,13 +283,27 @@ def test_numbers_with_marks_of_missing_values_are_named(folder, tmp_path):
     assert found["known"].tolist() == [1]
 
 
+@pytest.mark.parametrize(
+    ("declared", "stays"), [("REAL", 1), ("INT", 1), ("DECIMAL(9, 2)", 1), ("TEXT", 0), ("INTERVAL", 0), ("", 0)]
+)
+def test_texts_in_a_column_of_numbers_are_named(folder, declared, stays):
+    """SQLite stores them: sum() reads 'abc' as 0 and '1.234,50' as 1.234."""
+    folder(f"%sql CREATE TABLE amount (n {declared})")
+    folder("import pandas\ntexts = pandas.DataFrame({'n': [None, '1.234,50', 'abc']})")
+    _, *notes = folder("%pipedb load texts --table amount --append").lines
+    assert (
+        notes == [f"Column n is declared {declared} but has text: row 2 has '1.234,50', which is not a number."] * stays
+    )
+    folder("numbers = pandas.DataFrame({'n': [None, 2.5]})")
+    if declared != "TEXT":
+        assert len(folder("%pipedb load numbers --table amount --append").lines) == 1
+
+
 def test_one_mark_in_one_column(folder, tmp_path):
     (tmp_path / "q.csv").write_text("a,b\n1,NA\n?,Namibia\n2,DE\n")
     _, note = folder("%pipedb load q.csv --table q").lines
-    assert (
-        note
-        == "Column a was left as text because '?' is no number or date. Add -- na_values=['?'] to read missing values."
-    )
+    reason = "'?' is not a number or date"
+    assert note == f"Column a was left as text because {reason}. Add -- na_values=['?'] to read missing values."
 
 
 def test_marks_among_decimal_commas_and_other_dates_are_named_too(folder, tmp_path):
@@ -298,7 +312,7 @@ def test_marks_among_decimal_commas_and_other_dates_are_named_too(folder, tmp_pa
     (tmp_path / "g.csv").write_text(f"id;day;amount;rate\n{rows}")
     _, *notes = folder("%pipedb load g.csv --table g").lines
     assert notes == [
-        "Columns day, amount, rate were left as text because 'NA' is no number or date. "
+        "Columns day, amount, rate were left as text because 'NA' is not a number or date. "
         "Add -- na_values=['NA'] to read missing values.",
         "Column day was left as text because '31.12.2025' is not an ISO date. "
         "Add -- parse_dates=['day'] date_format='%d.%m.%Y' to read dates.",

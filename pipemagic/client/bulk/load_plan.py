@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
@@ -32,7 +32,7 @@ from pipemagic.frames.from_pandas import IN_UTC, WITHOUT_ZONE, FrameColumn, Prob
 from pipemagic.frames.moments import Moments
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text, is_integer
 from pipemagic.sql import Definition, folded, quote
-from pipemagic.sql.type_affinity import affinity, is_date
+from pipemagic.sql.type_affinity import affinity, is_date, is_number
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
@@ -79,6 +79,16 @@ class LoadPlan:
     def rowid(self) -> str | None:
         """The name of the rowid in the staging table, which counts the rows; None if the columns have all its names."""
         return next((alias for alias in _ROWID if alias not in {folded(name) for name in self.names}), None)
+
+    def texts_among_numbers(self) -> Iterator[tuple[str, str, int, str]]:
+        """Yield the columns of numbers that get texts: the name, its declared type, the first row from 1, its text."""
+        declared = {folded(name): type_ for name, type_ in self.types}
+        for column in self.columns:
+            type_ = declared[folded(column.name)]
+            if Text in column.values.kinds and is_number(type_):
+                texts = enumerate(column.values.each(), start=1)
+                row, text = next((row, value) for row, value in texts if isinstance(value, str))
+                yield column.name, type_, row, text
 
     def create(self, staging: str) -> str:
         """Return the SQL that creates the staging table."""

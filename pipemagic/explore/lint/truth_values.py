@@ -54,7 +54,7 @@ def chained_comparisons(context: Context) -> Iterator[str]:
             end = next((at for at in range(second, len(words)) if words[at] in _ENDS), len(words))
             left, middle = written(part.slice(start, first + 1)), written(part.slice(first + 1, second))
             right = written(part.slice(second, end))
-            values = [part.slice(first + 1, second), part.slice(start, first)]  # both compare the one that is no number
+            values = [part.slice(first + 1, second), part.slice(start, first)]  # the value to repeat is not a number
             both = written(next((value for value in values if number_value(value) is None), values[0]))
             whole, instead = written(part.slice(start, end)), f"{left} {middle} AND {both} {right}"
             yield f"{whole} compares 0 or 1, the result of its first comparison: write {instead}"

@@ -133,6 +133,9 @@ def load(context: CommandContext) -> None:
     if not context.settings.quiet:
         for columns_as_text in left:
             say(str(columns_as_text))
+        for column, declared, row, text in loaded.plan.texts_among_numbers():
+            misfit = f"row {row} has {text[:40]!r}, which is not a number"
+            say(f"Column {column} is declared {declared} but has text: {misfit}.")
 
 
 def _left_as_text(frame: DataFrame, source: object) -> Sequence[LeftAsText]:
