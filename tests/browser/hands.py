@@ -146,6 +146,7 @@ class Keyboard:
     def choose(self, choice: Locator, value: str) -> None:
         """Press arrow keys until the option is selected."""
         expect(choice.locator("option").filter(has_text=value).first).to_be_attached()
+        expect(choice).to_be_enabled()
         self.reach(choice)
         self._keys.press("Home")
         for _ in range(FAR):

@@ -219,15 +219,19 @@ def check_accessibility(grid: ResultGrid, axe: Path) -> None:
 
 
 def check_saved(page: Page, lab: Lab, notebook: Notebook, app: str, album: Album) -> None:
-    """Check the static form in a notebook that is opened again, and in exported HTML."""
+    """Check the notebook that is opened again, with its kernel and after that has ended, and exported HTML."""
     notebook.save()
     exported, _ = HTMLExporter().from_filename(str(notebook.path))
     html = notebook.path.with_suffix(".html")
     html.write_text(exported, "utf-8")
     for saved in json.loads(notebook.path.read_text("utf-8"))["cells"][GRID]["outputs"]:
         assert "widget-view" in str(saved["data"]) or "Rows 1 to 25 of 130" in "".join(saved["data"]["text/html"])
-    page.goto(lab.url(notebook.path, APPS[app]))
     form = notebook.output(GRID).locator(".pipemagic-saved")
+    page.goto(lab.url(notebook.path, APPS[app]))
+    expect(notebook.output(GRID).get_by_role("grid")).to_be_visible()
+    expect(form).to_be_hidden()
+    lab.end_kernels()
+    page.goto(lab.url(notebook.path, APPS[app]))
     expect(form).to_be_visible()
     expect(form.locator("tbody tr")).to_have_count(25)
     expect(form).to_contain_text("note <b>2</b>")

@@ -47,7 +47,7 @@ class OrganizationSelector(PanelPart):
         options = [(_name(organization), organization.slug) for organization in state.organizations]
         if present not in [slug for _, slug in options]:
             options.insert(0, (present, present))
-        if not state.organizations:
+        if state.no_organizations:
             options.append(("Other ...", ""))
         if self.busy and self._switching_to not in [slug for _, slug in options]:
             options.append((self._switching_to, self._switching_to))

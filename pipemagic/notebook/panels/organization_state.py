@@ -41,7 +41,7 @@ class OrganizationState:
         self.organizations: list[models.Organization] = []
         """The organizations of the service that the token reaches."""
         self.no_organizations = ""
-        """Why they are not listed."""
+        """Why they are not listed; '' while they are, or have not been read."""
         self.closest = ""
         self.task = LatestTask("organization", self.notify)
         self.requests = threading.BoundedSemaphore(REQUESTS)
@@ -179,7 +179,8 @@ class OrganizationState:
     def _read_organizations(self, organization: Organization) -> None:
         """List the organizations, if the service and the token allow it."""
         try:
-            self.organizations, self.no_organizations = organization.organizations(), ""
+            self.organizations = organization.organizations()
+            self.no_organizations = "" if self.organizations else "This service lists none of your organizations."
         except UnsupportedError:
             self.organizations, self.no_organizations = [], "This service does not list organizations."
         except ConnectError:
@@ -193,7 +194,8 @@ class OrganizationState:
         self.replicas.stop()
         self.replicas.reset()
         self.locations, self.groups, self.databases, self.complete, self.known = [], [], [], True, False
-        self.organizations, self.no_organizations = [], ""
+        if organization.where != self.identity[1]:  # else its service lists the same ones: the selector keeps them
+            self.organizations, self.no_organizations = [], ""
         self._shown, self.identity = organization, (organization.slug, organization.where)
         self.notify()
 

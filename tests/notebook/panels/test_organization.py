@@ -7,11 +7,13 @@ import uuid
 
 import pytest
 from ipywidgets import FloatProgress
+from panel_page import PanelPage
 from started_services import shared_service
 from waiting import until
 
-from pipemagic.notebook.panels.opening import NAMES
+from pipemagic.notebook.panels.opening import NAMES, open_panel
 from pipemagic.notebook.panels.usage import UsageLine, describe_usage
+from pipemagic.session.organization import Organization
 
 __all__ = ["shared_service"]
 
@@ -131,6 +133,37 @@ def test_while_it_is_switched_the_selector_shows_the_next_organization_and_is_di
     may_end.set()
     panel.wait(f"Using organization {club} (embedded service).")
     until(lambda: not panel.field("Organization").disabled)
+
+
+def test_the_options_stay_while_another_organization_is_read(club, session, page):
+    """Else a key that is pressed meanwhile selects something else."""
+    panel = page("databases")
+    panel.click("Refresh")
+    until(lambda: club in panel.options("Organization"))
+    seen = []
+    panel.field("Organization").observe(lambda change: seen.append(change["new"]), "options")
+    panel.choose("Organization", club)
+    panel.wait("No group exists yet.")
+    until(lambda: not panel.field("Organization").disabled)
+    assert seen == []
+
+
+def test_a_slug_is_asked_for_only_if_the_organizations_cannot_be_listed(session, monkeypatch):
+    may_list, listed = threading.Event(), Organization.organizations
+    monkeypatch.setattr(Organization, "organizations", lambda self: may_list.wait() and listed(self))
+    panel = PanelPage(open_panel(session, "databases"))
+    panel.wait("Loading ...")
+    assert "" not in panel.options("Organization")
+    may_list.set()
+    until(lambda: "local" in panel.options("Organization"))
+
+
+def test_a_service_that_lists_no_organization_lets_a_slug_be_entered(session, monkeypatch):
+    monkeypatch.setattr(Organization, "organizations", lambda _: [])
+    panel = PanelPage(open_panel(session, "databases"))
+    until(lambda: panel.options("Organization") == ["local", ""])
+    panel.choose("Organization", "")
+    panel.wait("This service lists none of your organizations.")
 
 
 def test_the_widgets_of_the_heading_and_the_message_stay_when_the_organization_changes(club, page):
