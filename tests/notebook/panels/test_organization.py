@@ -148,8 +148,9 @@ def test_the_options_stay_while_another_organization_is_read(club, session, page
     assert seen == []
 
 
-def test_a_slug_is_asked_for_only_if_the_organizations_cannot_be_listed(session, monkeypatch):
+def test_a_slug_is_asked_for_only_if_the_organizations_cannot_be_listed(session, monkeypatch, request):
     may_list, listed = threading.Event(), Organization.organizations
+    request.addfinalizer(may_list.set)
     monkeypatch.setattr(Organization, "organizations", lambda self: may_list.wait() and listed(self))
     panel = PanelPage(open_panel(session, "databases"))
     panel.wait("Loading ...")
