@@ -17,7 +17,7 @@ import pytest
 from distributions import write_metadata
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "operators" / "plugins.md"
+PAGE = ROOT / "docs" / "reference" / "python.md"
 
 SHELL = """
 import json, sys
