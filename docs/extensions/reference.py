@@ -126,7 +126,7 @@ def cli_page(
     """Yield a command of the command line and those below it, with the texts of ``--help``."""
     context = click.Context(command, parent, info_name=name, **command.context_settings)
     help_text = inspect.cleandoc(command.help or "").replace("\b\n", "")
-    yield from (f"## `{context.command_path}`", "", prose(help_text), "")
+    yield from (f"{'###' if parent else '##'} `{context.command_path}`", "", prose(help_text), "")
     if not isinstance(command, click.Group):
         yield from usage_block(context.get_usage().removeprefix("Usage: "))
     records = [option.get_help_record(context) for option in command.params if isinstance(option, click.Option)]

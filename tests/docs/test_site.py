@@ -159,8 +159,7 @@ EXPECTED = {
             f"{command.help}.", command.usage, *command.examples,
             *(argument.help for argument in (*command.positionals, *command.options)),
         )
-    ],
-    "settings": [
+    ] + [
         *(f"{trait.default_value!r} {trait.help}" for trait in SETTINGS.values()),
         *(f"{name} {meaning}" for name, meaning in VARIABLES.items()),
     ],
@@ -193,7 +192,7 @@ def test_every_magic_has_a_section(page):
 
 def test_every_command_and_option_is_on_the_page_as_help_shows_it(page):
     for path, command in cli_commands().items():
-        section = page("command-line").find("section", id=make_id(path))
+        section = page("commands").find("section", id=make_id(path))
         assert section is not None, path
         text = shown(section.text)
         context = click.Context(command, info_name=path, **command.context_settings)

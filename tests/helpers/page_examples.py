@@ -19,7 +19,7 @@ PAGES = [
         for page in sorted((DOCS / part).glob("*.md"))
     ),
 ]
-GENERATED = {DOCS / "reference" / f"{name}.md" for name in ("commands", "settings", "errors", "command-line", "python")}
+GENERATED = {DOCS / "reference" / f"{name}.md" for name in ("commands", "errors", "python")}
 OTHER_VARIABLES = (
     "PIPEMAGIC_API_TOKEN",
     "PIPEMAGIC_API_URL",
