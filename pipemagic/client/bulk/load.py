@@ -247,7 +247,11 @@ def switch(database: Database, plan: LoadPlan, staging: str, total: int) -> None
         kind = InterruptedRequest if isinstance(error, InterruptedRequest) else LoadError
         raise kind(f"{error.message.partition(';')[0]}; nothing was changed") from None
     if run.error is not None:
-        raise _refused(database, plan, staging, run.error)
+        with nothing_changed("before the rows were added"):
+            around = plan.around_broken(database, run.error)
+        if around is None:
+            raise _refused(database, plan, staging, run.error)
+        switch(database, around, staging, total)
 
 
 def _refused(database: Database, plan: LoadPlan, staging: str, error: StatementError) -> LoadError:

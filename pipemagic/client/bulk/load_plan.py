@@ -13,10 +13,12 @@ from pipemagic.client.bulk.schema_objects import (
     MAYBE_TEXT,
     STAGING,
     TEXT,
+    Dependents,
     KeyColumn,
     SchemaSnapshot,
     Table,
     TargetColumn,
+    broken_objects,
     check_indexed,
     check_not_referred_to,
     definition_of,
@@ -56,7 +58,8 @@ class LoadPlan:
     are the columns to write, with their declared types in the resulting table. ``snapshot`` is the schema when it
     was read: the switch fails if it has changed since. ``drops`` and ``creates`` are the statements of the switch
     before and after the staging table gets its name. ``keeps`` is True if a replaced table keeps its definition.
-    ``columns`` are those of a frame, with the values in the form of these types.
+    ``broken`` are views and triggers that are not valid: they are dropped first and created again last, because
+    SQLite renames no table beside them. ``columns`` are those of a frame, with the values in the form of these types.
     """
 
     table: str
@@ -68,6 +71,7 @@ class LoadPlan:
     drops: tuple[str, ...] = ()
     creates: tuple[str, ...] = ()
     keeps: bool = False
+    broken: Dependents | None = None
     columns: tuple[FrameColumn, ...] = field(default=(), repr=False)
 
     @property
@@ -100,7 +104,16 @@ class LoadPlan:
         if self.into:
             return [check, self.insert(staging), self._all_added(total), f"DROP TABLE {quote(staging)}"]
         rename = f"ALTER TABLE {quote(staging)} RENAME TO {quote(self.table)}"
-        return [check, *(text.replace(STAGING, staging) for text in self.drops), rename, *self.creates]
+        statements = [*(text.replace(STAGING, staging) for text in self.drops), rename, *self.creates]
+        if self.broken is not None:
+            drops, creates = self.broken.drops_of_users(), self.broken.creates(indexes=False)
+            statements = [self.broken.snapshot.check(), *drops, *statements, *creates]
+        return [check, *statements]
+
+    def around_broken(self, database: Database, error: StatementError) -> LoadPlan | None:
+        """Return the plan that sets the invalid view or trigger of an error aside; None for another error."""
+        broken = None if self.into else broken_objects(database, self.table, error.message, self.broken)
+        return None if broken is None else replace(self, broken=broken)
 
     def insert(self, staging: str, first: int | None = None) -> str:
         """Return the statement that adds the staged rows to the table, or only the ``first`` of them."""
@@ -126,7 +139,8 @@ class LoadPlan:
 
     def explain(self, error: StatementError) -> LoadError:
         """Convert the error of a switch to the error of the load."""
-        if error.index == 0 and error.sql != "BEGIN" and "malformed JSON" in error.message:
+        checks = [self.snapshot.check(), *([self.broken.snapshot.check()] if self.broken else [])]
+        if error.sql in checks and "malformed JSON" in error.message:
             return LoadError(f"another connection changed {self.table} meanwhile; nothing was changed by this load")
         if self.into and error.index == 2 and "malformed JSON" in error.message:
             return LoadError(
@@ -134,9 +148,7 @@ class LoadPlan:
                 hint="look for ON CONFLICT IGNORE and RAISE(IGNORE) in its schema",
             )
         hint = error.hint
-        if "error in view" in error.message or "error in trigger" in error.message:
-            hint = "SQLite renames a table only if all views and triggers are valid: change or drop this one first"
-        elif any(error.sql == text for text in self.creates):
+        if any(error.sql == text for text in self.creates):
             hint = f"an object of {self.table} does not fit its new columns: drop it first"
         return LoadError(f"{error.message}; nothing was changed", hint=hint, extended_code=error.extended_code)
 

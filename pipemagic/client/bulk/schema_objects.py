@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipemagic import sql
 from pipemagic.errors import LoadError
+from pipemagic.hrana.messages import Close, ErrorEntry, Execute, Stmt
 from pipemagic.sql import Definition, folded
 from pipemagic.text import escape_controls, shorten
 
@@ -168,7 +169,7 @@ def check_indexed(database: Database, table: Table, names: Sequence[str]) -> Non
 
 @dataclass(frozen=True)
 class Dependents:
-    """The objects to create again when a table is replaced, as ``(type, name, table, sql)``, oldest first.
+    """The objects to create again when a table gets its name, as ``(type, name, table, sql)``, oldest first.
 
     ``autoincrement`` is True if the table has an AUTOINCREMENT counter to keep.
     """
@@ -179,14 +180,17 @@ class Dependents:
 
     def drops(self, table: Table) -> tuple[str, ...]:
         """Return the statements that drop the objects that mention the table, which a rename checks, and itself."""
+        counter = _keep_counter(table.name) if self.autoincrement else ()
+        return (*self.drops_of_users(table.name), *counter, f"DROP TABLE {sql.quote(table.name)}")
+
+    def drops_of_users(self, table: str = "") -> tuple[str, ...]:
+        """Return the statements that drop the views and triggers; a trigger on the ``table`` is dropped with it."""
         views = {folded(name) for kind, name, _, _ in self.objects if kind == "view"}
-        going = {folded(table.name), *views}
+        going = {folded(table), *views}
         triggers = [name for kind, name, on, _ in self.objects if kind == "trigger" and folded(on) not in going]
         return (
             *(f"DROP TRIGGER {sql.quote(name)}" for name in triggers),
             *(f"DROP VIEW {sql.quote(name)}" for kind, name, _, _ in reversed(self.objects) if kind == "view"),
-            *(_keep_counter(table.name) if self.autoincrement else ()),
-            f"DROP TABLE {sql.quote(table.name)}",
         )
 
     def creates(self, *, indexes: bool = True) -> tuple[str, ...]:
@@ -216,11 +220,7 @@ class Dependents:
 def dependents(database: Database, table: Table) -> Dependents:
     """Return the objects that belong to a table or mention it, including views on views."""
     snapshot = SchemaSnapshot.read(database, table.name, users=True)  # first, to detect later changes
-    objects = rows(
-        database,
-        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND type <> 'table' ORDER BY rowid",
-        types=(TEXT, TEXT, TEXT, TEXT),
-    )
+    objects = _objects(database)
     names, views = {folded(table.name)}, {folded(name): text for kind, name, _, text in objects if kind == "view"}
     while more := {name for name, text in views.items() if name not in names and _mentions(text, names)}:
         names |= more
@@ -232,6 +232,43 @@ def dependents(database: Database, table: Table) -> Dependents:
 
     counts = any(token.word == "AUTOINCREMENT" for token in sql.tokens(table.sql))
     return Dependents([entry for entry in objects if concerns(*entry)], snapshot, counts)
+
+
+def broken_objects(database: Database, table: str, message: str, others: Dependents | None) -> Dependents | None:
+    """Return the invalid view or trigger of SQLite's message, with the triggers on it, added to the ``others``.
+
+    The first call adds all invalid views. Return None if the message is another one, or names none but the others.
+    SQLite renames a table only if all views and triggers are valid; sqld refuses PRAGMA legacy_alter_table, which would
+    skip this check.
+    """
+    if not message.startswith(("error in view ", "error in trigger ")):
+        return None
+    snapshot = SchemaSnapshot.read(database, table, users=True)  # first, to detect later changes
+    objects, names = _objects(database), {entry[:2] for entry in others.objects} if others else set()
+    named = (entry[:2] for entry in objects if message.startswith(f"error in {entry[0]} {entry[1]}: "))
+    broken = next((entry for entry in named if entry not in names), None)
+    if broken is None:
+        return None
+    names |= {broken, *(() if others else _invalid_views(database, objects))}
+    names |= {(kind, name) for kind, name, on, _ in objects if kind == "trigger" and ("view", on) in names}
+    return Dependents([entry for entry in objects if entry[:2] in names], snapshot)
+
+
+def _invalid_views(database: Database, objects: Sequence[tuple[Any, ...]]) -> list[tuple[str, str]]:
+    """Return the views that cannot be read, as ``(view, name)``."""
+    views = [(kind, name) for kind, name, _, _ in objects if kind == "view"]
+    if not views:
+        return []
+    requests = [Execute(Stmt(f"SELECT 1 FROM {sql.quote(name)} LIMIT 0")) for _, name in views]
+    with database.open_stream() as stream:
+        entries = stream.send([*requests, Close()])[:-1]
+    return [view for view, entry in zip(views, entries, strict=True) if isinstance(entry, ErrorEntry)]
+
+
+def _objects(database: Database) -> list[tuple[Any, ...]]:
+    """Return all indexes, views and triggers as ``(type, name, table, sql)``, oldest first."""
+    query = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND type <> 'table'"
+    return rows(database, f"{query} ORDER BY rowid", types=(TEXT, TEXT, TEXT, TEXT))
 
 
 def rows(database: Database, query: str, *args: Any, types: Sequence[Any]) -> list[tuple[Any, ...]]:
