@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, Self
 
 __all__ = [
@@ -206,9 +207,16 @@ class SessionError(PipemagicError):
 
 
 class UnknownName(PipemagicError):
-    """The database has no table, view or column of that name."""
+    """The database has no table, view or column of that name.
+
+    ``relation`` is the name of the missing table or view, '' for a column.
+    """
 
     code = "UNKNOWN_NAME"
+
+    def __init__(self, message: str, *, hint: str = "", relation: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.relation = relation
 
 
 class TemplateError(PipemagicError):
@@ -252,13 +260,19 @@ class LoadError(PipemagicError):
     """A frame could not be loaded; the target table is unchanged.
 
     ``extended_code`` is the ``extended_code`` of the StatementError that ended the load, '' for another reason.
+    ``columns`` are the names of the columns with values that cannot be stored, empty for another reason; ``declared``
+    is the declared type that such values do not fit, '' if it is not the reason.
     """
 
     code = "LOAD"
 
-    def __init__(self, message: str, *, hint: str = "", extended_code: str = "") -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", extended_code: str = "", columns: Iterable[str] = (), declared: str = ""
+    ) -> None:
         super().__init__(message, hint=hint)
         self.extended_code = extended_code
+        self.columns = tuple(columns)
+        self.declared = declared
 
 
 class TransferError(PipemagicError):

@@ -197,4 +197,4 @@ def no_relation(name: str, names: Iterable[str]) -> UnknownName:
     hint = (
         dotted or did_you_mean(alone, relations) or did_you_mean(name, relations) or "%pipedb tables lists the tables"
     )
-    return UnknownName(f"table or view {name!r} does not exist", hint=hint)
+    return UnknownName(f"table or view {name!r} does not exist", hint=hint, relation=name)

@@ -197,10 +197,12 @@ def check_problems(columns: Iterable[FrameColumn]) -> None:
     fixes = dict.fromkeys(problem.fix for _, problem in problems if problem.fix)
     if len(problems) == 1:
         column, problem = problems[0]
-        raise LoadError(f"column {column.name}: {problem.reason}; nothing was changed", hint="\n".join(fixes))
+        message = f"column {column.name}: {problem.reason}; nothing was changed"
+        raise LoadError(message, hint="\n".join(fixes), columns=[column.name])
     lines = [f"  {column.name}: {problem.reason}" for column, problem in problems]
     head = f"{len(problems)} columns cannot be stored; nothing was changed"
-    raise LoadError("\n".join([head, *lines]), hint="\n".join(fixes))
+    names = [column.name for column, _ in problems]
+    raise LoadError("\n".join([head, *lines]), hint="\n".join(fixes), columns=names)
 
 
 def without(columns: Sequence[FrameColumn]) -> str:

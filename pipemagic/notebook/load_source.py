@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pipemagic.errors import LoadError, PipemagicError, UsageError
+from pipemagic.errors import LoadError, PipemagicError, UnknownName, UsageError
 from pipemagic.notebook.arguments import refuse_secrets
 from pipemagic.suggestions import did_you_mean
 
@@ -34,7 +34,7 @@ _EXPRESSIONS = (
 _READER_OPTION = re.compile(r"[\s,]*([^\W\d]\w*)\s*=\s*")
 _PIECE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.""", re.DOTALL)
 
-_MISSING = re.compile(r"no such table: (?:main\.)?(?P<sql>.+)|table or view '(?P<command>.+?)' does not exist")
+_MISSING = re.compile(r"no such table: (?:main\.)?(.+)")  # in a message of SQLite
 _LIST_TABLES = "%pipedb tables"
 
 
@@ -201,8 +201,11 @@ def add_load_hint(error: PipemagicError, variables: Mapping[str, Any], on: str |
     A value that can be converted to a frame, such as a Series, has the line that does it. ``on`` is the connection that
     was named, None for the current one.
     """
-    match = _MISSING.search(error.message.split("\n", 1)[0])
-    name = (match["sql"] or match["command"]).strip('"') if match else ""
+    if isinstance(error, UnknownName):
+        name = error.relation
+    else:
+        match = _MISSING.search(error.message.split("\n", 1)[0])
+        name = match[1].strip('"') if match else ""
     frame = _find_frame(name, variables)
     from pipemagic.frames.any_frame import conversion, kind_of
     from pipemagic.session.frames import IS_RESULT

@@ -384,6 +384,30 @@ def test_numbers_of_a_file_are_added_to_a_column_of_codes_with_an_option(folder,
     assert folder("%sql SELECT code FROM c").value["code"].tolist() == ["0012", "7", "12"]
 
 
+@pytest.mark.parametrize("name", ["the: code", "a declares it INT, where column b: c"])
+def test_the_hint_has_the_column_of_any_name_and_type(folder, tmp_path, name):
+    (tmp_path / "c.csv").write_text(f"n;{name}\n7;0.5\n")
+    (tmp_path / "a.csv").write_text(f"n;{name}\n7;1.234,5\n")
+    folder(f'%sql CREATE TABLE c (n VARCHAR(9, 2), "{name}" REAL)')
+    failed = folder.fails("%pipedb load c.csv --table c --append -- sep=';'").out
+    assert failed.splitlines()[-1] == "Hint: add -- dtype={'n': 'str'}"
+    failed = folder.fails("%pipedb load a.csv --table c --append -- sep=';' dtype={'n': 'str'}").out
+    assert failed.splitlines()[-1] == "Hint: add -- thousands='.' decimal=','"
+    failed = folder.fails("%pipedb load c.csv --table new --types n=TEXT -- sep=';'").out
+    assert failed.splitlines()[-1] == "Hint: add -- dtype={'n': 'str'}"
+    folder("%pipedb load c.csv --table new --types n=TEXT -- sep=';' dtype={'n': 'str'}")
+    assert folder("%sql SELECT n FROM new").value["n"].tolist() == ["7"]
+
+
+def test_texts_for_an_integer_primary_key_have_the_options_as_hint(folder, tmp_path):
+    (tmp_path / "k.csv").write_text("k;n\nNA;1\n7;2\n")
+    folder("%sql CREATE TABLE k (k INTEGER PRIMARY KEY, n)")
+    failed = folder.fails("%pipedb load k.csv --table k --append").out
+    assert failed.splitlines()[-1] == "Hint: add -- na_values=['NA']"
+    folder("%pipedb load k.csv --table k --append -- na_values=['NA']")
+    assert folder("%sql SELECT k FROM k").value["k"].tolist() == [1, 7]  # NULL is the next number
+
+
 def test_only_files_with_such_options_have_notes_on_them(folder, tmp_path):
     (tmp_path / "n.json").write_text('[{"n": "1.234,50", "day": "31.12.2023"}]')
     assert len(folder("%pipedb load n.json --table n").lines) == 1

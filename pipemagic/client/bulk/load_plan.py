@@ -451,6 +451,8 @@ def _check_affinity(column: FrameColumn, declared: str, table: str = "") -> None
             f"column {column.name}: {where} {declared}, where {'-0.0' if zero else str(changed)[:40]!r} would become "
             "another value; nothing was changed",
             hint="adding 0.0 to the column makes it 0.0" if zero else "convert the column in the frame first",
+            columns=[column.name],
+            declared=declared,
         )
 
 
@@ -491,6 +493,8 @@ def _check_rowids(column: FrameColumn, name: str) -> None:
             raise LoadError(
                 f"row {row}: {name} is an INTEGER PRIMARY KEY and cannot hold {excerpt}; nothing was changed",
                 hint="convert the column in the frame first",
+                columns=[column.name],
+                declared="INTEGER",
             )
 
 

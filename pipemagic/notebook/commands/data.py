@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -157,7 +156,8 @@ def _check_texts(left: Sequence[LeftAsText], plan: LoadPlan) -> None:
         for name in columns:
             if affinity(declared.get(name, "")) not in ("", "TEXT", "BLOB"):
                 where = f"{plan.table} declares it {declared[name]}" if plan.into or plan.keeps else declared[name]
-                raise LoadError(f"column {name}: {where}, but {reason}; nothing was changed")
+                message = f"column {name}: {where}, but {reason}; nothing was changed"
+                raise LoadError(message, columns=[name], declared=declared[name])
 
 
 @contextmanager
@@ -166,11 +166,10 @@ def _options_as_hint(left: Sequence[LeftAsText], source: object) -> Iterator[Non
     try:
         yield
     except LoadError as error:
-        options = [part.options for part in left if any(f"column {name}: " in error.message for name in part.columns)]
-        if not options and isinstance(source, Path) and source.suffix.lower() != ".parquet":  # which has no dtype
-            changes = re.match(r"column (.+): .* declares it ([^,]+), where .* would become another", error.message)
-            if changes is not None and affinity(changes[2]) == "TEXT":  # 7 in a column of codes such as 0012
-                options = [f"dtype={{{changes[1]!r}: 'str'}}"]
+        options = [part.options for part in left if not set(part.columns).isdisjoint(error.columns)]
+        has_dtype = isinstance(source, Path) and source.suffix.lower() != ".parquet"
+        if has_dtype and affinity(error.declared) == "TEXT":  # 7 in a column of codes such as 0012
+            options = options or [f"dtype={dict.fromkeys(error.columns, 'str')!r}"]
         if not options:
             raise
         raise error.replace(hint=f"add -- {' '.join(options)}") from None

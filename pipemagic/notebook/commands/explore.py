@@ -54,8 +54,7 @@ def _explain_uncommitted(connection: Connection, *relations: str | None) -> Iter
     try:
         yield
     except UnknownName as error:
-        unseen = next((name for name in relations if name is not None and connection.schema.is_private(name)), None)
-        if unseen is not None and repr(unseen) in error.message:
+        if error.relation in relations and connection.schema.is_private(error.relation):
             raise error.replace(hint="the table is temporary or not committed yet; query it with %%sql") from None
         raise
 
