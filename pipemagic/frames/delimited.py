@@ -18,7 +18,19 @@ import pandas as pd
 
 from pipemagic.errors import LoadError
 from pipemagic.frames import inference
-from pipemagic.frames.file_options import COUNT, DTYPE, ENCODING, FLAG, HEADER, NAMES, ROWS, ValueType, character
+from pipemagic.frames.file_options import (
+    COUNT,
+    DTYPE,
+    ENCODING,
+    FLAG,
+    HEADER,
+    NAMES,
+    READING,
+    ROWS,
+    Reading,
+    ValueType,
+    character,
+)  # fmt: skip
 from pipemagic.frames.grid import column_names, dtypes_of, unknown_column, used
 from pipemagic.frames.inference import NumberFormat, TextColumn
 from pipemagic.text import plural
@@ -281,7 +293,8 @@ def _typed(columns: Mapping[str, Any], sep: str, options: Mapping[str, Any]) -> 
     dtypes, dates = dtypes_of(options, columns), _date_columns(options, columns)
     tried = options.get("parse_dates") is not False  # a list does not change the types of the other columns
     numbers = NumberFormat(options.get("decimal") or ".", options.get("thousands") or "")
-    if "decimal" not in options and "thousands" not in options:
+    detected = "decimal" not in options and "thousands" not in options
+    if detected:
         numbers = _number_format({name: column for name, column in texts.items() if name not in dtypes}, sep)
     true, false = (
         usual | set(map(str, options.get(name) or ()))
@@ -295,7 +308,12 @@ def _typed(columns: Mapping[str, Any], sep: str, options: Mapping[str, Any]) -> 
             arrays[name] = _parsed(name, column, options)
         else:
             arrays[name] = inference.typed_texts(column, numbers, true=true, false=false, dates=tried)
-    return pd.DataFrame(arrays)
+    frame = pd.DataFrame(arrays)
+    floats = [texts[name].values for name in frame.columns[frame.dtypes == "Float64"] if name not in dtypes]
+    has_decimals = any(numbers.decimal in text for values in floats for text in values)
+    used = numbers.decimal if "decimal" in options or has_decimals else ""
+    frame.attrs[READING] = Reading(used, "decimal" in options, detected, list(dtypes))
+    return frame
 
 
 def _missing(name: str, options: Mapping[str, Any]) -> set[str]:
@@ -357,6 +375,7 @@ def _number_format(columns: Mapping[str, TextColumn], sep: str) -> NumberFormat:
     Raise LoadError if numbers with a comma have no certain meaning.
     """
     decimals, groups, points, point_groups = (list[tuple[str, str]]() for _ in range(4))
+    has_point_groups = False
     for name, column in columns.items():
         texts = [text.strip(" \t") for text in column.values]
         if any("," in text for text in texts) and all(
@@ -369,7 +388,11 @@ def _number_format(columns: Mapping[str, TextColumn], sep: str) -> NumberFormat:
         ):
             is_grouped = all(map(_GROUPED_BY_POINT.fullmatch, texts))
             (point_groups if is_grouped else points).append((name, next(text for text in texts if "." in text)))
-    if point_groups and sep == ";" and not (decimals or groups or points):  # a semicolon goes with a decimal comma
+        has_point_groups = has_point_groups or (
+            any(text.count(".") > 1 for text in texts) and all(map(_GROUPED_BY_POINT.fullmatch, texts))
+        )
+    # A semicolon goes with a decimal comma, and so does 1.234.567 in another column.
+    if point_groups and (sep == ";" or has_point_groups) and not (decimals or groups or points):
         name, text = point_groups[0]
         raise LoadError(
             f"column {name} is ambiguous: the point in {text} may separate decimals or thousands",

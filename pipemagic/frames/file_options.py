@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipemagic.errors import LoadError
 from pipemagic.suggestions import did_you_mean
@@ -29,6 +29,22 @@ class ValueType:
             return bool in self.types
         return isinstance(value, self.types) and (not self.character or (isinstance(value, str) and len(value) == 1))
 
+
+class Reading(NamedTuple):
+    """How the columns of a file got their types: `READING` in the ``attrs`` of its frame.
+
+    ``decimal`` is the decimal mark that an option sets or that numbers have, '' for none; ``is_set`` is True if an
+    option sets it. ``detected`` is True if no option sets the format of numbers. ``typed`` are the columns with types
+    that the option dtype sets.
+    """
+
+    decimal: str
+    is_set: bool
+    detected: bool
+    typed: Sequence[str]
+
+
+READING = "reading"
 
 FLAG, COUNT = ValueType((bool,), "True"), ValueType((int,), "2")
 NAMES = ValueType((list, tuple), "['a', 'b']")

@@ -23,6 +23,9 @@ from pipemagic.hrana.values import MAX_INTEGER, MIN_INTEGER
 
 TRUE, FALSE = frozenset({"true", "True", "TRUE"}), frozenset({"false", "False", "FALSE"})
 
+SPACES = " \u00a0\u202f\u2009"
+"""Spaces between thousands: the plain one, those that do not break a line, and the thin one."""
+
 _BLANKS = " \t"
 _WHOLE = r"(?:0|[1-9]\d*)"
 _EXPONENT = r"(?:[eE][+-]?\d+)"
@@ -58,14 +61,18 @@ class NumberFormat:
     def plain(self, text: str) -> str:
         """Return the text of a number without thousands separators and with a decimal point; '' if it has others."""
         text = text.strip(_BLANKS)
-        if self.thousands and self.thousands in text:
-            mark, point = re.escape(self.thousands), re.escape(self.decimal)
-            if not re.fullmatch(rf"[+-]?[1-9]\d{{0,2}}(?:{mark}\d{{3}})+(?:{point}\d*)?", text, re.ASCII):
+        if self.thousands and any(mark in text for mark in self._marks):
+            marks, point = f"[{re.escape(self._marks)}]", re.escape(self.decimal)
+            if not re.fullmatch(rf"[+-]?[1-9]\d{{0,2}}(?:{marks}\d{{3}})+(?:{point}\d*)?", text, re.ASCII):
                 return ""
-            text = text.replace(self.thousands, "")
+            text = re.sub(marks, "", text)
         if self.decimal == ".":
             return text
         return "" if "." in text else text.replace(self.decimal, ".")
+
+    @property
+    def _marks(self) -> str:
+        return SPACES if self.thousands in SPACES else self.thousands
 
 
 class TextColumn(NamedTuple):

@@ -21,13 +21,25 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipemagic.errors import LoadError
-from pipemagic.frames.file_options import COUNT, DTYPE, ENCODING, FLAG, HEADER, NAMES, ROWS, ValueType, parse_options
+from pipemagic.frames.file_options import (
+    COUNT,
+    DTYPE,
+    ENCODING,
+    FLAG,
+    HEADER,
+    NAMES,
+    READING,
+    ROWS,
+    Reading,
+    ValueType,
+    parse_options,
+)  # fmt: skip
 from pipemagic.suggestions import did_you_mean, nearest
 from pipemagic.text import mask_passwords
 
@@ -43,8 +55,7 @@ _SUFFIXES = {
 _MARKS = {"na", "n/a", "#n/a", "n.a.", "nan", "null", "none", "<na>", "nil", "-", "--", ".", "?", "missing", "unknown"}
 """Texts in lower case that mean a missing value where the others are numbers or dates."""
 
-_GROUPS = ((".", ","), (",", "."), ("'", "."), (" ", ","), (" ", "."))
-"""Thousands separators, each with its decimal point."""
+_POINTS = {".": "decimal point", ",": "decimal comma"}
 
 _DATE = re.compile(
     r"\d{1,2}(?P<mark>[./-])\d{1,2}(?P=mark)(?P<year>\d{4}|\d{2})(?: \d{1,2}:\d{2}(?::\d{2})?)?", re.ASCII
@@ -92,17 +103,39 @@ def read_file(path: Path | str, options: Sequence[str] = ()) -> pd.DataFrame:
 
 
 class LeftAsText(NamedTuple):
-    """Columns of a file that stay text, why, the options that read them, and what the options read."""
+    """Columns of a file that stay text, why, the options that read them, and what the options read.
+
+    One of several ``options`` has to be chosen; without any, none reads these columns together with the others.
+    """
 
     columns: list[str]
     reason: str
-    options: str
-    reads: str
+    options: Sequence[str] = ()
+    reads: str = ""
 
     def __str__(self) -> str:
         names = ", ".join(self.columns)
         subject = f"Column {names} was" if len(self.columns) == 1 else f"Columns {names} were"
-        return f"{subject} left as text because {self.reason}. Add -- {self.options} to read {self.reads}."
+        because = f"{subject} left as text because {self.reason}."
+        if len(self.options) == 1:
+            return f"{because} Add -- {self.options[0]} to read {self.reads}."
+        lines = [f"-- {options}" for options in self.options]
+        return "\n".join([f"{because} Add one of these to read {self.reads}:" if lines else because, *lines])
+
+
+class _Number(NamedTuple):
+    """A text of a column of numbers that has a thousands separator, '' for none, and the decimal mark, '' for none."""
+
+    text: str
+    thousands: str
+    decimal: str
+
+
+class _Date(NamedTuple):
+    """A text of a column of dates, and the formats that fit all of them."""
+
+    text: str
+    formats: Sequence[str]
 
 
 def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[LeftAsText]:
@@ -110,7 +143,9 @@ def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[LeftAsText
     kind, _ = _format(path.name) or ("", "")
     if kind not in ("csv", "tsv"):  # the readers of others have no such options
         return
-    columns = {name: frame[name].dropna().drop_duplicates() for name in frame.columns[frame.dtypes == "string"]}
+    reading: Reading = frame.attrs[READING]
+    names = [name for name in frame.columns[frame.dtypes == "string"] if name not in reading.typed]
+    columns = {name: frame[name].dropna().drop_duplicates() for name in names}
     marked = {name: marks for name, texts in columns.items() if (marks := _marks_of_missing_values(texts))}
     if marked:
         marks = list(dict.fromkeys(mark for found in marked.values() for mark in found))
@@ -119,14 +154,58 @@ def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[LeftAsText
         )
         others = [name for name, texts in columns.items() if name not in marked and texts.isin(marks).any()]
         also = f", also in column{'s' * (len(others) > 1)} {', '.join(others)}" if others else ""  # where NA is Namibia
-        yield LeftAsText(list(marked), because, f"na_values={marks!r}", f"missing values{also}")
-    alike = dict[tuple[str, str], LeftAsText]()  # the same options read them
-    for name, texts in columns.items():
-        rest = texts[~texts.isin(marked.get(name, []))]
-        if found := _thousands(rest) or _dates(rest):
-            alike.setdefault(found[1:], LeftAsText([], *found)).columns.append(name)
-    for left in alike.values():
-        yield left._replace(options=f"parse_dates={left.columns!r} {left.options}") if left.reads == "dates" else left
+        yield LeftAsText(list(marked), because, [f"na_values={marks!r}"], f"missing values{also}")
+    rest = {name: texts[~texts.isin(marked.get(name, []))] for name, texts in columns.items()}
+    if dates := {name: date for name, texts in rest.items() if (date := _date(texts)) is not None}:
+        yield _of_dates(dates)
+    numbers = {name: number for name, texts in rest.items() if (number := _number(texts)) is not None}
+    plain = {name: number for name, number in numbers.items() if not number.thousands}
+    decimals = {reading.decimal, *(number.decimal for number in plain.values())}
+    for thousands in dict.fromkeys(number.thousands for number in numbers.values()):
+        if thousands:
+            alike = {name: number for name, number in numbers.items() if number.thousands == thousands}
+            yield _of_numbers(alike, thousands, decimals, reading)
+    # Without an option they are only beside marks of missing values, and will be read without these.
+    unread = {name: number for name, number in plain.items() if number.decimal != (reading.decimal or ".")}
+    if unread and not reading.detected:
+        yield _of_numbers(unread, "", decimals, reading)
+
+
+def _of_numbers(
+    columns: Mapping[str, _Number], thousands: str, decimals: Iterable[str], reading: Reading
+) -> LeftAsText:
+    """Return columns of numbers with the same thousands separator; ``decimals`` are the decimal marks of the others.
+
+    The options are those that the whole file needs.
+    """
+    number = max(columns.values(), key=lambda number: bool(number.decimal))
+    first = next(iter(columns.values()))
+    decimals = {*decimals, *(number.decimal for number in columns.values())} - {""}
+    reason = f"{first.text!r} has a {'thousands separator' if thousands else _POINTS[number.decimal]}"
+    if thousands in decimals:
+        return LeftAsText(list(columns), f"{reason}, which is the decimal mark of other numbers")
+    if len(decimals) > 1:
+        return LeftAsText(list(columns), f"{number.text!r} has another decimal mark than other numbers")
+    options = [f"thousands={thousands!r}"] if thousands else []
+    options += [f"decimal={mark!r}" for mark in decimals if mark != "." and not reading.is_set]
+    return LeftAsText(list(columns), reason, [" ".join(options)], "numbers")
+
+
+def _of_dates(columns: Mapping[str, _Date]) -> LeftAsText:
+    """Return columns of dates: one line of options reads all of them, whatever their formats."""
+    firsts = dict[str, str]()
+    for date in columns.values():
+        firsts.setdefault(date.formats[0], date.text)
+    texts = list(dict.fromkeys(firsts.values()))
+    reason = f"{' and '.join(map(repr, texts))} {'is not an ISO date' if len(texts) == 1 else 'are not ISO dates'}"
+    count = max(len(date.formats) for date in columns.values())
+    options = []
+    for choice in range(count):
+        formats = {name: date.formats[min(choice, len(date.formats) - 1)] for name, date in columns.items()}
+        shown = formats if len(set(formats.values())) > 1 else next(iter(formats.values()))
+        options.append(f"parse_dates={list(columns)!r} date_format={shown!r}")
+    doubt = ", and the day or the month may come first" if count > 1 else ""
+    return LeftAsText(list(columns), reason + doubt, options, "dates")
 
 
 def _marks_of_missing_values(texts: pd.Series[str]) -> list[str]:
@@ -142,22 +221,28 @@ def _marks_of_missing_values(texts: pd.Series[str]) -> list[str]:
         inference.typed_texts(column, inference.NumberFormat(decimal)).dtype != column.as_text().dtype
         for decimal in (".", ",")
     )
-    return texts[is_mark].tolist() if proven or _thousands(others) or _dates(others) else []
+    return texts[is_mark].tolist() if proven or _number(others) or _date(others) else []
 
 
-def _thousands(texts: pd.Series[str]) -> tuple[str, str, str] | None:
-    """Return why numbers stay text, the options that read them, and what they are; None if they are no numbers."""
-    for mark, point in _GROUPS:
-        groups = rf"[+-]?[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{re.escape(point)}\d+)?"
-        grouped = texts.str.fullmatch(groups)
-        if grouped.any() and (grouped | texts.str.fullmatch(rf"[+-]?\d+(?:{re.escape(point)}\d+)?")).all():
-            options = f"thousands={mark!r}" + (f" decimal={point!r}" if point != "." else "")
-            return f"{texts[grouped].iloc[0]!r} has a thousands separator", options, "numbers"
+def _number(texts: pd.Series[str]) -> _Number | None:
+    """Return how numbers are written that stay text; None if they are no numbers in any format."""
+    from pipemagic.frames import inference
+
+    values = texts.tolist()
+    for thousands in (*".,'\u2019", *inference.SPACES, ""):
+        text = next((text for text in values if thousands in text.strip()), "")
+        for decimal in (".", ",") if text else ():
+            numbers = inference.NumberFormat(decimal, thousands)
+            if decimal == thousands or inference.as_numbers(values, numbers) is None:
+                continue
+            shown = next((text for text in values if decimal in text), "")
+            if shown or thousands:
+                return _Number(text if thousands else shown, thousands, decimal if shown else "")
     return None
 
 
-def _dates(texts: pd.Series[str]) -> tuple[str, str, str] | None:
-    """Return why dates stay text, the options that read them, and what they are; None if they are no dates."""
+def _date(texts: pd.Series[str]) -> _Date | None:
+    """Return how dates are written that stay text; None if they are no dates."""
     import pandas as pd
 
     first = _DATE.fullmatch(texts.iloc[0]) if len(texts) else None
@@ -165,14 +250,13 @@ def _dates(texts: pd.Series[str]) -> tuple[str, str, str] | None:
         return None
     year = "%Y" if len(first["year"]) == 4 else "%y"
     time = {0: "", 1: " %H:%M", 2: " %H:%M:%S"}[texts.iloc[0].count(":")]
-    fitting = []
+    fitting: dict[str, pd.Series[pd.Timestamp]] = {}
     for order in (("%d", "%m", year), ("%m", "%d", year)):
         form = first["mark"].join(order) + time
-        if pd.to_datetime(texts, format=form, errors="coerce").notna().all():
-            fitting.append(f"date_format={form!r}")
-    if not fitting:
-        return None
-    return f"{texts.iloc[0]!r} is not an ISO date", " or ".join(fitting), "dates"
+        moments = pd.to_datetime(texts, format=form, errors="coerce")
+        if moments.notna().all() and not any(moments.equals(others) for others in fitting.values()):
+            fitting[form] = moments
+    return _Date(texts.iloc[0], list(fitting)) if fitting else None
 
 
 def _format(name: str) -> tuple[str, str] | None:

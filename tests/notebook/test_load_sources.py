@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
 import pandas as pd
 import polars as pl
 import pytest
@@ -238,6 +241,7 @@ def test_numbers_with_thousands_separators_are_named(folder, tmp_path, text, col
         (("3.1.24", ""), ["%d.%m.%y", "%m.%d.%y"]),
         (("01/31/2024 9:05", "02/01/2024 17:00"), ["%m/%d/%Y %H:%M"]),
         (("01/02/2024", "03/04/2024"), ["%d/%m/%Y", "%m/%d/%Y"]),
+        (("01/01/2024", "03/03/2024"), ["%d/%m/%Y"]),
         (("1.13.2024", "13.1.2024"), []),
         (("10.0.01", "192.168.1"), []),
     ],
@@ -246,14 +250,24 @@ def test_dates_that_are_not_in_iso_format_are_named(folder, tmp_path, texts, for
     """As text they are in the order of their first digits, which is wrong in silence."""
     (tmp_path / "d.csv").write_text("the day;n\n" + "".join(f"{text};1\n" for text in texts))
     _, *notes = folder("%pipedb load d.csv --table d").lines
-    options = [f"date_format={form!r}" for form in forms]
-    assert notes == [
-        f"Column the day was left as text because {texts[0]!r} is not an ISO date. "
-        f"Add -- parse_dates=['the day'] {' or '.join(options)} to read dates."
-    ] * bool(forms)
-    for option in options:
-        (line,) = folder(f"%pipedb load d.csv --table d --replace -- parse_dates=['the day'] {option}").lines
+    because = f"Column the day was left as text because {texts[0]!r} is not an ISO date"
+    options = [f"-- parse_dates=['the day'] date_format={form!r}" for form in forms]
+    match options:
+        case []:
+            assert notes == []
+        case [option]:
+            assert notes == [f"{because}. Add {option} to read dates."]
+        case _:
+            assert notes == [
+                f"{because}, and the day or the month may come first. Add one of these to read dates:",
+                *options,
+            ]
+    for form, option in zip(forms, options, strict=True):
+        (line,) = folder(f"%pipedb load d.csv --table d --replace {option}").lines
         assert "the day: DATE" in line
+        expected = pd.to_datetime(pd.Series([text for text in texts if text]), format=form)
+        got = folder('%sql SELECT "the day" AS day FROM d WHERE day IS NOT NULL').value["day"]
+        assert got.tolist() == expected.tolist()
 
 
 PENGUINS = """species,mass,day,sex,label
@@ -327,20 +341,123 @@ def test_marks_among_decimal_commas_and_other_dates_are_named_too(folder, tmp_pa
 
 
 def test_columns_that_need_the_same_options_share_a_note(folder, tmp_path):
-    rows = "01/02/2025,1 234.5,2 000.5,1.5.2025,03/02/2025\n13/02/2025,7,8,31.5.2025,14/02/2025\n"
+    """All notes of a file fit in one line: a reader takes each option once."""
+    rows = "01/02/2025,1 234.5,2 000,1.5.2025,03/02/2025\n13/02/2025,7,8,31.5.2025,14/02/2025\n"
     (tmp_path / "s.csv").write_text(f"begins,a,b,other,ends\n{rows}")
     _, *notes = folder("%pipedb load s.csv --table s").lines
+    options = (
+        "parse_dates=['begins', 'other', 'ends'] "
+        "date_format={'begins': '%d/%m/%Y', 'other': '%d.%m.%Y', 'ends': '%d/%m/%Y'}",
+        "thousands=' '",
+    )
     assert notes == [
-        "Columns begins, ends were left as text because '01/02/2025' is not an ISO date. "
-        "Add -- parse_dates=['begins', 'ends'] date_format='%d/%m/%Y' to read dates.",
+        "Columns begins, other, ends were left as text because '01/02/2025' and '1.5.2025' are not ISO dates. "
+        f"Add -- {options[0]} to read dates.",
         "Columns a, b were left as text because '1 234.5' has a thousands separator. "
-        "Add -- thousands=' ' to read numbers.",
-        "Column other was left as text because '1.5.2025' is not an ISO date. "
-        "Add -- parse_dates=['other'] date_format='%d.%m.%Y' to read dates.",
+        f"Add -- {options[1]} to read numbers.",
     ]
-    options = "parse_dates=['begins', 'ends'] date_format='%d/%m/%Y' thousands=' '"
-    line, _ = folder(f"%pipedb load s.csv --table s --replace -- {options}").lines
-    assert "(begins: DATE, a: REAL, b: REAL, other: TEXT, ends: DATE)" in line
+    (line,) = folder(f"%pipedb load s.csv --table s --replace -- {' '.join(options)}").lines
+    assert "(begins: DATE, a: REAL, b: INTEGER, other: DATE, ends: DATE)" in line
+
+
+def test_a_hint_with_a_choice_has_a_line_for_each(folder, tmp_path):
+    (tmp_path / "d.csv").write_text("day\n01/02/2024\nNA\n03/04/2024\n")
+    folder("%sql CREATE TABLE d (day DATE)")
+    failed = folder.fails("%pipedb load d.csv --table d --append -- na_values=['NA']").out
+    *_, hint, first, second = failed.splitlines()
+    assert hint == "Hint: add one of these:"
+    folder(f"%pipedb load d.csv --table d --append {first} na_values=['NA']")
+    folder(f"%pipedb load d.csv --table d --append {second} na_values=['NA']")
+    days = folder("%sql SELECT day FROM d WHERE day IS NOT NULL").value["day"].astype(str).tolist()
+    assert days == ["2024-02-01", "2024-04-03", "2024-01-02", "2024-03-04"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("k;n\n1;2 000\n2;999\n", "thousands=' '"),
+        ("k;n\n1;2\u00a0000\n2;12\u00a0345\u00a0678\n", "thousands='\\xa0'"),
+        ("k;n\n1;2\u202f000\n2;5\n", "thousands='\\u202f'"),
+        ("k;n\n1;2 000\n2;0,5\n", "thousands=' ' decimal=','"),
+        ("k,n\n1,2 000\n2,0.5\n", "thousands=' '"),
+        ("k;n;x\n1;2 000;0,5\n2;999;1,25\n", "thousands=' ' decimal=','"),  # x has to stay a number
+        ("k;n;x\n1;2\u00a0000;0.5\n2;999;1.25\n", "thousands='\\xa0'"),
+        ("k,n\n1,1.234.567\n2,-3.000\n", "thousands='.'"),
+        ("k;n\n1;1.234.567\n2;1,5\n", "thousands='.' decimal=','"),
+        ("k,n\n1,1'234.50\n2,7\n", 'thousands="\'"'),
+        ("k,n\n1,1\u2019234\n2,7\n", "thousands='\u2019'"),
+    ],
+)
+def test_the_options_for_numbers_are_those_that_the_file_needs(folder, tmp_path, text, options):
+    path = tmp_path / "n.csv"
+    path.write_text(text, "utf-8")
+    _, note = folder("%pipedb load n.csv --table n").lines
+    assert note.endswith(f"Add -- {options} to read numbers.")
+    assert len(folder(f"%pipedb load n.csv --table n --replace -- {options}").lines) == 1
+    loaded = folder("%sql SELECT * FROM n").value
+    parsed = dict(reader_values(options))
+    sep, decimal, thousands = ";" if ";" in text else ",", parsed.get("decimal", "."), parsed["thousands"]
+    for name, column in pd.read_csv(path, sep=sep, dtype=str).items():
+        plain = column.str.replace(thousands, "").str.replace(decimal, ".")
+        assert loaded[name].tolist() == [float(number) for number in plain]
+    if thousands.isascii() and thousands != decimal:  # pandas splits others into bytes
+        expected = pd.read_csv(path, sep=sep, decimal=decimal, thousands=thousands)
+        assert loaded.to_numpy(float).tolist() == expected.to_numpy(float).tolist()
+
+
+def test_a_column_with_marks_counts_for_the_decimal_mark_of_the_file(folder, tmp_path):
+    (tmp_path / "n.csv").write_text("n;x\n2 000;0,5\n999;NA\n")
+    _, *notes = folder("%pipedb load n.csv --table n").lines
+    assert [note.partition("Add ")[2] for note in notes] == [
+        "-- na_values=['NA'] to read missing values.", "-- thousands=' ' decimal=',' to read numbers.",
+    ]  # fmt: skip
+    folder("%pipedb load n.csv --table n --replace -- na_values=['NA'] thousands=' ' decimal=','")
+    assert folder("%sql SELECT sum(n) AS n, sum(x) AS x FROM n").value.values.tolist() == [[2999, 0.5]]
+    _, note = folder("%pipedb load n.csv --table n --replace -- na_values=['NA'] thousands=' '").lines
+    assert note == "Column x was left as text because '0,5' has a decimal comma. Add -- decimal=',' to read numbers."
+
+
+def reader_values(options):
+    """Yield the names and values of options for a reader."""
+    for name, value in re.findall(r"(\w+)=('[^']+'|\"'\")", options):
+        yield name, ast.literal_eval(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "note"),
+    [
+        (
+            "n,x\n1.234.567,0.5\n2,0.25\n",
+            "",
+            "'1.234.567' has a thousands separator, which is the decimal mark of other",
+        ),
+        ("n,x\n1.5,NA\n7,0.5\n", "decimal='.' na_values=['NA']", ""),
+        ("n;x\n1 234,5;0.5\n2;0.25\n", "", "'1 234,5' has another decimal mark than other numbers"),
+        ("n;x\n1,5;0.5\n", "decimal=','", "'0.5' has another decimal mark than other numbers"),
+    ],
+)
+def test_numbers_of_two_forms_in_one_file_are_named_without_options(folder, tmp_path, text, options, note):
+    """No options read both columns: those for one would make the other a text."""
+    (tmp_path / "n.csv").write_text(text)
+    _, *notes = folder(f"%pipedb load n.csv --table n{f' -- {options}' * bool(options)}").lines
+    assert len(notes) == bool(note)
+    assert note in "".join(notes)
+    assert "Add --" not in "".join(notes)
+
+
+def test_points_are_ambiguous_beside_a_column_with_two_in_a_number(folder, tmp_path):
+    """1.500 beside 1.234.567 would be 1.5 in silence."""
+    (tmp_path / "n.csv").write_text("a,b\n1.234.567,1.500\n2.345.678,2.250\n")
+    failed = folder.fails("%pipedb load n.csv --table n").out
+    assert "column b is ambiguous: the point in 1.500 may separate decimals or thousands" in failed
+    folder("%pipedb load n.csv --table n -- thousands='.'")
+    assert folder("%sql SELECT * FROM n").value.values.tolist() == [[1234567, 1500], [2345678, 2250]]
+
+
+def test_columns_of_the_option_dtype_have_no_notes(folder, tmp_path):
+    (tmp_path / "v.csv").write_text("v,w,day\n1.500.000,1,3.4.2024\n2.000.000,2,4.4.2024\n")
+    options = "dtype={'v': 'str', 'day': 'str'}"
+    assert len(folder(f"%pipedb load v.csv --table v -- {options}").lines) == 1
 
 
 AMOUNTS = "id;day;amount\n001;31.12.2025;1.234,50\n002;1.1.2026;7,25\n"

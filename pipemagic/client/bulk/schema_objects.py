@@ -245,8 +245,8 @@ def broken_objects(database: Database, table: str, message: str, others: Depende
         return None
     snapshot = SchemaSnapshot.read(database, table, users=True)  # first, to detect later changes
     objects, names = _objects(database), {entry[:2] for entry in others.objects} if others else set()
-    named = (entry[:2] for entry in objects if message.startswith(f"error in {entry[0]} {entry[1]}: "))
-    broken = next((entry for entry in named if entry not in names), None)
+    candidates = (entry[:2] for entry in objects if message.startswith(f"error in {entry[0]} {entry[1]}: "))
+    broken = next((entry for entry in candidates if entry not in names), None)
     if broken is None:
         return None
     names |= {broken, *(() if others else _invalid_views(database, objects))}

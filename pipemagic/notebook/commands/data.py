@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,13 +167,16 @@ def _options_as_hint(left: Sequence[LeftAsText], source: object) -> Iterator[Non
     try:
         yield
     except LoadError as error:
-        options = [part.options for part in left if not set(part.columns).isdisjoint(error.columns)]
+        parts = [part.options for part in left if part.options and not set(part.columns).isdisjoint(error.columns)]
+        options = [" ".join(choice) for choice in product(*parts)] if parts else []
         has_dtype = isinstance(source, Path) and source.suffix.lower() != ".parquet"
         if has_dtype and affinity(error.declared) == "TEXT":  # 7 in a column of codes such as 0012
             options = options or [f"dtype={dict.fromkeys(error.columns, 'str')!r}"]
         if not options:
             raise
-        raise error.replace(hint=f"add -- {' '.join(options)}") from None
+        lines = [f"-- {choice}" for choice in options]
+        hint = f"add {lines[0]}" if len(lines) == 1 else "\n".join(["add one of these:", *lines])
+        raise error.replace(hint=hint) from None
 
 
 @GROUP.command(
