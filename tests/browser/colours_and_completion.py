@@ -47,6 +47,7 @@ def look_at_colours(notebook: Notebook, page: Page) -> None:
         magic = notebook.cells.nth(number).locator(".pipemagic-sql-magic")
         expect(magic).to_have_count(1)
         expect(magic).to_have_text(line)
+    expect(text[1].get_by_text("'JFK'", exact=True)).to_have_count(1)  # the editor has parsed all of the cell
     colours = text[1].evaluate(
         """cell => Object.fromEntries([...cell.querySelectorAll('span')].map(
             span => [span.textContent, getComputedStyle(span).color]))"""

@@ -63,6 +63,7 @@ def check_colours(notebook: Notebook, page: Page, picture: Path) -> None:
     """The parts of a line have the same colours as in a SQL cell; other text has none."""
     python, sql, cell = (notebook.cells.nth(number).locator(".cm-content") for number in range(3))
     expect(sql).to_have_attribute("data-language", "sql")
+    expect(sql.get_by_text("FROM", exact=True)).to_have_count(1)  # the editor has parsed all of the cell
     expect(cell.locator(".pipemagic-sql-plain").first).to_be_visible()
     page.wait_for_function(ONE_STRING, arg=cell.element_handle())
     page.screenshot(path=picture)

@@ -14,8 +14,8 @@ ACTIVE = "(element) => [element === document.activeElement, element.isConnected]
 GRID = "(element) => element.closest('[role=grid]') !== null"
 AT_CELLS = "document.activeElement.matches('.jp-Notebook .jp-Cell.jp-mod-active')"
 PLACE = "(cells) => cells.indexOf(document.activeElement)"
-OPTIONS = r"options => options.map(option => option.text.replace(/\u00a0/g, ' '))"
-"""The texts of options, without the no-break spaces of ipywidgets."""
+OPTIONS = "select => [[...select.options].map(option => option.value), select.selectedIndex]"
+"""The labels of the options, and the place of the selected one, read at once: the kernel may replace them."""
 PASSED = "(element) => document.activeElement.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_PRECEDING"
 
 
@@ -76,8 +76,7 @@ class Mouse:
             self._page.keyboard.press(then)
 
     def choose(self, choice: Locator, value: str) -> None:
-        expect(choice.locator("option").filter(has_text=value).first).to_be_attached()
-        choice.select_option(index=choice.locator("option").evaluate_all(OPTIONS).index(value))
+        choice.select_option(value)
 
     def select_tab(self, panel: Locator, title: str) -> None:
         panel.get_by_role("tab", name=title, exact=True).click()
@@ -115,6 +114,7 @@ class Keyboard:
         self.reach(button)
         if not at_once:
             expect(button).to_be_enabled()
+            expect(button).to_be_focused()  # a button that was disabled for a moment gets the focus back
         self._last = "Enter" if self._last == "Space" else "Space"
         self._keys.press(key or self._last)
 
@@ -150,11 +150,10 @@ class Keyboard:
         self.reach(choice)
         self._keys.press("Home")
         for _ in range(FAR):
-            values = choice.locator("option").evaluate_all(OPTIONS)
-            present = values[choice.evaluate("select => select.selectedIndex")]
-            if present == value:
+            values, at = choice.evaluate(OPTIONS)
+            if values[at] == value:
                 return
-            back = value in values and values.index(present) > values.index(value)
+            back = value in values and at > values.index(value)
             self._keys.press("ArrowUp" if back else "ArrowDown")
         raise AssertionError(f"{value} cannot be chosen by arrow keys")
 

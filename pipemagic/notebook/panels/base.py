@@ -114,7 +114,7 @@ class LivePanel(Displayable, PanelPart):
         """Handle the events of the widgets in a new part."""
         for widget in inside(part):
             if isinstance(widget, Field):
-                widget.on_typed(self.events)
+                widget.listen(self.events)
             if isinstance(widget, Form):
                 widget.events = self.events
                 self.events.forms[widget.id] = widget.set_values

@@ -387,11 +387,11 @@ function drawEvents(model, el, received) {
   const page = crypto.randomUUID?.() ?? String(Math.random());
   const ONCE = ".pm-submit, .pm-primary"; // buttons that do something, once for each press
   const FOCUSABLE = "button:not(:disabled), input:not(:disabled), select:not(:disabled), [tabindex='0']";
+  const report = (kind, { value }, field) => { if (field) model.send({ [kind]: value, field: [...field.classList].find((one) => one.startsWith("pm-field-")) }); };
+  const typed = ({ target }) => report("typed", target, target.closest(".pm-typed"));
   const listeners = {
-    input: ({ target }) => {
-      const field = target.closest(".pm-typed");
-      if (field) model.send({ typed: target.value, field: [...field.classList].find((one) => one.startsWith("pm-field-")) });
-    },
+    input: typed,
+    change: ({ target }) => { if (target.matches("select")) report("chosen", target, target.closest(".pm-choice")); }, // before ipywidgets sends its index
     keydown: (event) => {
       const form = event.target.closest(".pm-form");
       if (event.defaultPrevented) return;
@@ -399,7 +399,7 @@ function drawEvents(model, el, received) {
       else if (event.key === "Escape") event.target.closest(".pm-form, .pm-closable")?.querySelector(".pm-cancel")?.click();
       else if (form && event.key === "Enter" && event.target.matches("input:not([type=checkbox]), select")) {
         event.preventDefault();
-        event.target.dispatchEvent(new Event("change", { bubbles: true })); // its value is sent before the click
+        if (event.target.matches("input")) event.target.dispatchEvent(new Event("change", { bubbles: true })); // its value is sent before the click
         form.querySelector(".pm-submit")?.click();
       }
     },
@@ -408,7 +408,7 @@ function drawEvents(model, el, received) {
       if (event.detail > 1 && target.closest(ONCE)) { event.stopPropagation(); return; } // the second of a double click
       const form = target.closest(".pm-submit") && target.closest(".pm-form");
       if (!form) return;
-      const value = (field) => (field.type === "checkbox" ? field.checked : field.matches("select") ? field.selectedIndex : field.value);
+      const value = (field) => (field.type === "checkbox" ? field.checked : field.value); // of a dropdown the label
       const name = [...form.classList].find((one) => one.startsWith("pm-form-"));
       model.send({ form: name, values: [...form.querySelectorAll("input, select")].map(value) });
     },
@@ -448,6 +448,7 @@ function drawEvents(model, el, received) {
     kernel?.disposed?.connect(follow);
     // in the capture phase, since text fields of ipywidgets stop keydown events from bubbling
     for (const [name, listener] of Object.entries(listeners)) panel.addEventListener(name, listener, true);
+    for (const target of panel.querySelectorAll(".pm-typed input")) if (target.value) typed({ target }); // before the listeners were there
     observer.observe(panel, { subtree: true, childList: true, attributes: true, attributeFilter: ["disabled", "style"] });
   }, 20);
   const leave = () => model.send({ hidden: page });

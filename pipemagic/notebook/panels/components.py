@@ -247,7 +247,7 @@ class Countdown(Component):
 
 
 class Events(Component):
-    """Events of the panel that contains it: displayed, closed, and text typed into fields.
+    """Events of the panel that contains it: displayed, closed, text typed into fields, and selected options.
 
     The page itself handles Enter and Escape in forms, which click their buttons.
     """
@@ -258,6 +258,7 @@ class Events(Component):
 
     def __init__(self, on_shown: Callable[[bool], None]) -> None:
         self.on_typed: dict[str, Handler] = {}
+        self.on_chosen: dict[str, Handler] = {}
         self.forms: dict[str, Callable[[list[Any]], None]] = {}
         self._on_shown = on_shown
         self._pages: set[str] = set()
@@ -266,6 +267,7 @@ class Events(Component):
     def forget(self, name: str) -> None:
         """Handle the events of a field or a form no longer."""
         self.on_typed.pop(name, None)
+        self.on_chosen.pop(name, None)
         self.forms.pop(name, None)
 
     def focus(self, widget: DOMWidget) -> None:
@@ -279,6 +281,8 @@ class Events(Component):
         match message:
             case {"typed": str(text), "field": str(field)} if field in self.on_typed:
                 self.on_typed[field](text)
+            case {"chosen": str(label), "field": str(field)} if field in self.on_chosen:
+                self.on_chosen[field](label)
             case {"form": str(name), "values": list(values)} if name in self.forms:
                 self.forms[name](values)
             case {"shown": str(page)}:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from html import escape
 from typing import Any
 
 import ipywidgets
+from traitlets import TraitError, observe
 
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook.panels.components import Events, Status, ignore
@@ -89,12 +91,62 @@ class ClearedText(ipywidgets.Text):
 
 
 class Choice(ipywidgets.Dropdown):
-    """A dropdown with options that `Field.set_options` replaces while a page may choose one."""
+    """A dropdown with options that `offer` replaces while a page may select one.
+
+    A page sends the index of the selected option, which may be an index of options that were replaced meanwhile. Before
+    it, the page sends the label (see `pick`), and the label counts.
+    """
+
+    _wanted: Any = None
+    _picked: str | None = None
+
+    def offer(self, options: tuple[Any, ...], wanted: Any) -> None:
+        """Replace the options, and select ``wanted``, or the first option if it is not among them."""
+        self._wanted = wanted
+        try:
+            if self.options != options:  # type: ignore[has-type]
+                self.options = options
+            else:
+                self._propagate_options(None)
+        finally:
+            self._wanted = None
+
+    @observe("options")
+    def _propagate_options(self, change: Any) -> None:
+        """Select an option at once: ipywidgets would select the first one, and tell the page, before another."""
+        if self._initializing_traits_:
+            super()._propagate_options(change)
+            return
+        labels, values = zip(*self._options_full, strict=True) if self._options_full else ((), ())
+        wanted = self.value if self._wanted is None else self._wanted  # type: ignore[has-type]
+        with self.hold_sync():
+            self._options_values = values
+            self.set_trait("_options_labels", labels)
+            index = values.index(wanted) if wanted in values else 0 if values else None
+            if index != self.index:  # type: ignore[has-type]
+                self.index = index
+            elif index is not None:
+                self.label, self.value = labels[index], values[index]
+
+    def pick(self, label: str) -> None:
+        """Note the label of the option that a page has selected; its index follows."""
+        with updates:
+            self._picked = label
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Take over the choice of a page, after an update: new options select the first of them at first."""
+        """Take over the choice of a page, after an update that runs."""
         with updates:
-            super().set_state(sync_data)
+            if "index" not in sync_data:
+                super().set_state(sync_data)
+                return
+            label, self._picked = self._picked, None
+            labels, index = self._options_labels, sync_data["index"]
+            if label is None or (index, label) in enumerate(labels):
+                super().set_state(sync_data)
+                return
+            if label in labels:
+                self.label = label
+            self.send_state("index")
 
 
 class Field(ipywidgets.VBox):
@@ -122,8 +174,11 @@ class Field(ipywidgets.VBox):
         """The typed text, without surrounding whitespace."""
         return str(self.widget.value).strip()
 
-    def on_typed(self, events: Events) -> None:
-        """Check the text whenever it changes, also during typing."""
+    def listen(self, events: Events) -> None:
+        """Check a text whenever it changes, also during typing, and get the labels that a page selects."""
+        if isinstance(self.widget, Choice):
+            self.add_class("pm-choice").add_class(self.id)
+            events.on_chosen[self.id] = self.widget.pick
         if self.check is None:
             return
         self.add_class("pm-typed").add_class(self.id)
@@ -150,16 +205,10 @@ class Field(ipywidgets.VBox):
 
     def set_options(self, options: Iterable[Any], selected: Any = None) -> None:
         """Set the options of a dropdown; select one, or keep the selected one if it is among them."""
-        options = tuple(options)
-        values = [option[1] if isinstance(option, tuple) else option for option in options]
         with updates:
-            wanted = self.widget.value if selected is None else selected
             self._setting = True
             try:
-                if self.widget.options != options:
-                    self.widget.options = options
-                if self.widget.value != wanted or wanted not in values:
-                    self.widget.value = wanted if wanted in values else next(iter(values), None)
+                self.widget.offer(tuple(options), self.widget.value if selected is None else selected)
             finally:
                 self._setting = False
 
@@ -264,12 +313,13 @@ class Form(ipywidgets.VBox):
             self.part.action.refuse(error.message, error.hint)
 
     def set_values(self, values: Sequence[Any]) -> None:
-        """Set the fields to the values that a page sends with a click; it sends the indexes of dropdowns."""
+        """Set the fields to the values that a page sends with a click; it sends the labels of dropdowns."""
         widgets = [field.widget if isinstance(field, Field) else field for field in self.fields]
         for widget, value in zip(widgets, values, strict=False):
             match widget, value:
-                case ipywidgets.Dropdown(), int() if 0 <= value < len(widget.options):
-                    widget.index = value
+                case ipywidgets.Dropdown(), str():
+                    with updates, suppress(TraitError):  # the option may be gone
+                        widget.label = value
                 case (ipywidgets.Text(), str()) | (ipywidgets.Checkbox(), bool()):
                     widget.value = value
 

@@ -6,7 +6,9 @@ import ipywidgets
 from waiting import until
 
 from pipemagic.errors import SessionError
-from pipemagic.notebook.panels.forms import ConfirmForm, Field, Form, Line, PanelPart
+from pipemagic.notebook.panels.base import LivePanel
+from pipemagic.notebook.panels.components import Events
+from pipemagic.notebook.panels.forms import Choice, ConfirmForm, Field, Form, Line, PanelPart, column
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.notebook.panels.tasks import Action, LatestTask
 
@@ -17,13 +19,59 @@ def test_texts_are_escaped_and_can_be_sent():
 
 
 def test_a_field_keeps_its_choice():
-    field = Field("Place", ipywidgets.Dropdown())
+    field = Field("Place", Choice())
     field.set_options([("A", "a"), ("B", "b")])
     field.widget.value = "b"
     field.set_options([("New", "n"), ("B", "b")])
     assert field.widget.value == "b"
     field.set_options([("A", "a")])
     assert field.widget.value == "a"
+    field.set_options([("Another", "x")])
+    assert (field.widget.label, field.widget.value) == ("Another", "x")
+    field.set_options([("Renamed", "x")])
+    assert (field.widget.label, field.widget.value) == ("Renamed", "x")
+    field.set_options([])
+    assert (field.widget.label, field.widget.value) == (None, None)
+    field.set_options([("A", "a"), ("B", "b")])
+    assert field.widget.value == "a"
+
+
+def test_new_options_select_no_other_option_for_a_moment():
+    """Else an observer reads the data of another choice, and a key on the page moves from the first option."""
+    field, sent, values = Field("Place", Choice()), [], []
+    field.set_options([("A", "a"), ("B", "b")], "b")
+    field.widget.observe(lambda change: values.append(change["new"]), "value")
+    field.widget._send = lambda message, buffers=None: sent.append(message["state"])
+    field.set_options([("A", "a"), ("A2", "a2"), ("B", "b")])
+    assert sent == [{"_options_labels": ("A", "A2", "B"), "index": 2}]
+    field.set_options([("A", "a"), ("C", "c"), ("B", "b")], "c")
+    assert sent[1:] == [{"_options_labels": ("A", "C", "B"), "index": 1}]
+    field.set_options([("A", "a"), ("C", "c"), ("B", "b")])
+    assert sent[2:] == []
+    assert values == ["c"]
+
+
+def test_a_page_selects_the_option_that_it_shows():
+    """Its index may be that of options that were replaced on the way, and updates wait while the kernel is busy."""
+    panel = LivePanel(LatestTask("test"))
+    panel.events = Events(lambda _: None)
+    field = Field("Place", Choice())
+    panel.listen_to(column(field))
+    field.set_options([("A", "a"), ("B", "b"), ("C", "c")])
+    panel.events.receive({"chosen": "B", "field": field.id})
+    field.set_options([("New", "n"), ("A", "a"), ("B", "b"), ("C", "c")])
+    field.widget.set_state({"index": 1})
+    assert field.widget.value == "b"
+    field.widget.set_state({"index": 3})  # of a page that has just begun to listen
+    assert field.widget.value == "c"
+    panel.events.receive({"chosen": "A", "field": field.id})
+    field.set_options([("B", "b"), ("C", "c")])
+    field.widget.set_state({"index": 1})
+    assert field.widget.value == "c"
+    panel.events.receive({"chosen": "B", "field": field.id})
+    panel.events.receive({"chosen": "C", "field": field.id})  # ipywidgets sends only the last of several indexes
+    field.widget.set_state({"index": 1})
+    assert field.widget.value == "c"
 
 
 def test_values_are_sent_with_the_click_that_submits_a_form(session):
@@ -31,7 +79,7 @@ def test_values_are_sent_with_the_click_that_submits_a_form(session):
     panel = open_panel(session, "groups")
     panel.wait()
     panel.name.widget.set_state({"value": "abc"})
-    tokyo = [code for _, code in panel.location.widget.options].index("nrt")
+    tokyo = next(label for label, code in panel.location.widget.options if code == "nrt")
     panel.events.receive({"form": panel.create.id, "values": ["abcd", tokyo]})
     panel.create.submit.click()
     until(lambda: not panel.action.busy)
@@ -39,7 +87,7 @@ def test_values_are_sent_with_the_click_that_submits_a_form(session):
     panel.name.widget.set_state({"value": "abcd"})  # the update that was delayed
     assert panel.name.widget.value == ""
     assert panel.name.error == ""
-    for values in (["x", "y", "z"], [1, -1], [None, 10**6], []):  # a page may send anything
+    for values in (["x", "y", "z"], ["x", 1], ["x", "Atlantis"], [None, 10**6], []):  # a page may send anything
         panel.events.receive({"form": panel.create.id, "values": values})
     panel.events.receive({"form": "pm-form-0", "values": ["x"]})
     assert panel.location.widget.value == "nrt"
