@@ -10,13 +10,23 @@ from playwright.sync_api import Locator, expect
 FAR = 120
 """Presses of Tab after which an element counts as unreachable."""
 
-ACTIVE = "(element) => [element === document.activeElement, element.isConnected]"
-GRID = "(element) => element.closest('[role=grid]') !== null"
+ACTIVE = "(element) => [element.isConnected, element === document.activeElement]"
+GRID = "(element) => [element.isConnected, element.closest('[role=grid]') !== null]"
 AT_CELLS = "document.activeElement.matches('.jp-Notebook .jp-Cell.jp-mod-active')"
 PLACE = "(cells) => cells.indexOf(document.activeElement)"
 OPTIONS = "select => [[...select.options].map(option => option.value), select.selectedIndex]"
 """The labels of the options, and the place of the selected one, read at once: the kernel may replace them."""
-PASSED = "(element) => document.activeElement.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_PRECEDING"
+PASSED = """(element) => [
+  element.isConnected, document.activeElement.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_PRECEDING
+]"""
+
+
+def _look(wanted: Locator, expression: str) -> bool:
+    """Evaluate whether the element is connected, and a property of it, until it is: the panel may replace it."""
+    while True:
+        connected, value = wanted.evaluate(expression)
+        if connected:
+            return bool(value)
 
 
 class Hands(Protocol):
@@ -160,8 +170,8 @@ class Keyboard:
     def reach(self, wanted: Locator) -> None:
         """Move the focus forward with Tab, or back with Shift+Tab; to a button in the headings of a grid by arrows."""
         expect(wanted).to_be_visible()
-        if not wanted.evaluate(GRID):
-            self._go("Shift+Tab" if wanted.evaluate(PASSED) else "Tab", wanted)
+        if not _look(wanted, GRID):
+            self._go("Shift+Tab" if _look(wanted, PASSED) else "Tab", wanted)
             return
         self.reach_grid(wanted.locator("xpath=ancestor::table"))
         for key in ("Control+Home", "ArrowUp", "Home"):
@@ -171,17 +181,12 @@ class Keyboard:
     def reach_grid(self, grid: Locator) -> None:
         """Move the focus to a grid, which is one stop of Tab."""
         stop = grid.locator("[tabindex='0']")
-        self._go("Shift+Tab" if stop.evaluate(PASSED) else "Tab", stop)
+        self._go("Shift+Tab" if _look(stop, PASSED) else "Tab", stop)
 
     def _go(self, key: str, wanted: Locator) -> None:
         """Press a key until an element has the focus; Tab wraps around at the end of the page."""
-        element = None
         for _ in range(FAR):
-            active, there = element.evaluate(ACTIVE) if element else (False, False)
-            if not there:  # not rendered yet, or replaced
-                element = wanted.element_handle()
-                active, _ = element.evaluate(ACTIVE)
-            if active:
+            if _look(wanted, ACTIVE):
                 return
             self._keys.press(key)
         raise AssertionError(f"{wanted} cannot be reached by {key}")
