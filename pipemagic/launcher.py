@@ -115,6 +115,11 @@ def default_folder() -> Path:
     """Return the data folder: ``PIPEMAGIC_DATA``, or the platform's folder for a user's data."""
     if named := os.environ.get(FOLDER_VARIABLE):
         return Path(named).expanduser().absolute()
+    return platform_folder()
+
+
+def platform_folder() -> Path:
+    """Return the data folder without ``PIPEMAGIC_DATA``: the platform's folder for a user's data."""
     import platformdirs
 
     return platformdirs.user_data_path("pipemagic", appauthor=False)

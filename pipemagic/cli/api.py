@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -27,9 +27,20 @@ from pipemagic.management_api.client import Management, Refusal, hint_for
 LOG_IN = "log in with `pipemagic auth login`, or set PIPEMAGIC_API_TOKEN to a platform token"
 LOCK_TIMEOUT = 10.0  # seconds; other processes hold the lock for milliseconds
 
-data_option = click.option(
-    "--data", type=absolute_path, metavar="DIR", help="The data folder.  [default: PIPEMAGIC_DATA]"
-)
+
+class _DataOption(click.Option):
+    """The option --data. Its help has the default folder, which differs between platforms."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option and its help."""
+        folder = launcher.platform_folder()
+        with suppress(RuntimeError, ValueError):  # no home folder, or another folder
+            folder = Path("~") / folder.relative_to(Path.home())
+        self.help = f"The data folder.  [default: {launcher.FOLDER_VARIABLE}, or {folder}]"
+        return super().get_help_record(ctx)
+
+
+data_option = click.option("--data", cls=_DataOption, type=absolute_path, metavar="DIR")
 name_argument = click.argument("name")
 org_option = click.option("--org", metavar="SLUG", help="The organization.  [default: set with `org switch`]")
 

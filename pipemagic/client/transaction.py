@@ -154,6 +154,11 @@ class TransactionContent:
         """The number of its statements, without those that begin and end transactions and savepoints."""
         return sum(not sql.parse(statement.text).controls_transaction for statement in self.statements)
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether none of its statements may have changed data or settings."""
+        return not self.incomplete and not any(map(_changes, self.statements))
+
     def certainty(self, *, overran: bool) -> Certainty:
         """Return what is certain if it was rolled back; ``overran``: see `Transaction.overran`."""
         if overran and self.statements:

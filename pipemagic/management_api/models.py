@@ -22,6 +22,11 @@ from pipemagic.scopes import summary
 DEFAULT_GROUP = "default"
 """The group of a database if none is named, and there are several groups or none."""
 
+SMALL_LAG = 1.0
+"""Lag in seconds that counts as caught up: a primary under writes is always ahead."""
+
+CAUGHT_UP = "caught up"
+
 _CAMEL_CASE = re.compile(r"(?<=[a-z])([A-Z])")
 
 
@@ -328,6 +333,20 @@ class Instance(Model, frozen=True, rename={"state": "status", "lag": "lag_second
     url: str = ""
     state: str = ""
     lag: float | None = None
+
+    @property
+    def status(self) -> str:
+        """The state for people: ``caught up``, ``12.0 s behind``, ``lagging``, ``copying``, ``paused`` or ``down``."""
+        if not self.answers:
+            return self.state
+        if self.lag is not None and self.lag > SMALL_LAG:
+            return f"{self.lag:.1f} s behind"
+        return "lagging" if self.state == "lagging" and self.lag is None else CAUGHT_UP
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers reads, as far as the server reports it; its data may be old."""
+        return self.state in ("", "ok", "lagging")
 
     @classmethod
     def read_from(cls, endpoint: Endpoint, item: Any) -> Self:

@@ -13,6 +13,7 @@ from pipemagic.text import format_duration, list_names, plural
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
+    from pipemagic.client.transaction import TransactionContent
     from pipemagic.management_api.models import DatabaseInfo, Group
     from pipemagic.session import Connection, Session
     from pipemagic.session.organization import Organization
@@ -76,7 +77,7 @@ def describe_server(database: Database) -> tuple[str, float]:
 
 def commit(connection: Connection) -> str:
     """Commit the open transaction."""
-    return f"Committed {plural(connection.commit(), 'statement')}."
+    return _describe_end("Committed", connection.commit())
 
 
 def rollback(connection: Connection) -> str:
@@ -85,17 +86,27 @@ def rollback(connection: Connection) -> str:
         connection.rollback()
         return "Discarded the lost transaction."
     try:
-        count = connection.rollback()
+        content = connection.rollback()
     except TransactionLost:
         match connection.transaction:
             case Tx.OPEN:
                 raise
             case Tx.LOST:  # it ended with its service
                 connection.rollback()
-        count = None
-    if count is None:
+        content = None
+    if content is None:
         return "The server had already rolled back the transaction."
-    return f"Rolled back {plural(count, 'statement')}."
+    return _describe_end("Rolled back", content)
+
+
+def _describe_end(ended: str, content: TransactionContent) -> str:
+    """Return a sentence on the statements of a transaction that has ``ended``."""
+    statements = plural(content.count, "statement")
+    if not content.count:
+        return "Ended the transaction. It contained no statements."
+    if content.only_reads:
+        return f"Ended the transaction. Its {statements.removeprefix('1 ')} only read data."
+    return f"{ended} {statements}."
 
 
 def retry(connection: Connection) -> str:

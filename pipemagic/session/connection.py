@@ -368,18 +368,18 @@ class Connection:
         """Begin a transaction on the stream of the cells; StatementError if one is open."""
         return self.run(parse_cell(f"BEGIN {mode}"))
 
-    def commit(self) -> int:
-        """Commit the open transaction and return the number of its statements; raise StatementError if none is open."""
+    def commit(self) -> TransactionContent:
+        """Commit the open transaction and return what was in it; raise StatementError if none is open."""
         return self._end("COMMIT")
 
-    def rollback(self) -> int | None:
-        """Roll back the open transaction, or acknowledge its loss; return the number of its statements.
+    def rollback(self) -> TransactionContent | None:
+        """Roll back the open transaction, or acknowledge its loss; return what was in it.
 
         Return None if the server had already rolled it back.
         """
         with self._lock:
-            state, count = self.transaction, self._end("ROLLBACK")
-            return None if state is not Tx.LOST and self._last_end is End.LOST else count
+            state, content = self.transaction, self._end("ROLLBACK")
+            return None if state is not Tx.LOST and self._last_end is End.LOST else content
 
     def abandon_transaction(self) -> None:
         """Roll back an open transaction or acknowledge a lost one, in code that handles another error."""
@@ -392,11 +392,11 @@ class Connection:
                 self.close()  # the server rolls back what is not committed when the stream ends
             self._transaction.acknowledge()
 
-    def _end(self, how: str) -> int:
+    def _end(self, how: str) -> TransactionContent:
         with self._lock:
-            count = self.statements_open
+            content = self._transaction.content()
             self.run(parse_cell(how))
-            return count
+            return content
 
     def to_retry(self) -> Cell:
         """Return the cell that retry() would run; raise SessionError with the reason if it cannot run.

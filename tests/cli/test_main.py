@@ -11,6 +11,7 @@ import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import click
 import httpx
 import nbformat
 import pytest
@@ -40,6 +41,35 @@ def serving(folder, *options):
     finally:
         process.kill()
         process.communicate()
+
+
+# -- the data folder
+
+
+def commands(group):
+    """Yield the commands below a group."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield from commands(command) if isinstance(command, click.Group) else [command]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the default folder is that of Linux")
+@pytest.mark.parametrize(
+    ("variables", "default"),
+    [({}, "~/.local/share/pipemagic"), ({"XDG_DATA_HOME": "/srv/shared"}, "/srv/shared/pipemagic")],
+)
+def test_the_help_names_the_default_folder_and_the_variable(monkeypatch, variables, default):
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    helps = {
+        option.get_help_record(click.Context(command))
+        for command in commands(cli.pipemagic)
+        for option in command.params
+        if "--data" in option.opts
+    }
+    assert helps == {("--data DIR", f"The data folder.  [default: PIPEMAGIC_DATA, or {default}]")}
 
 
 # -- serve and stop

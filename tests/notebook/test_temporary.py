@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from time import perf_counter
 
 import pytest
@@ -299,6 +300,18 @@ def test_a_replica_that_receives_no_changes_has_old_data_and_says_so_to_the_conn
     for name in ("air", "reader"):
         assert in_mumbai(f"%sql --on {name} {count}").value["n"].tolist() == [2]
     assert in_mumbai("%pipedb groups").value.set_index("group").status["world"] == "ok"
+
+
+def test_the_latency_of_a_location_that_is_behind_or_paused(in_mumbai):
+    def latency():
+        return in_mumbai("%pipedb locations --latency").value.set_index("location").latency["nrt"]
+
+    in_mumbai("%pipedb add-location world nrt --wait")
+    assert re.fullmatch(r"\d+ ms", latency())
+    in_mumbai("%pipedb pause-location world nrt --replication-only\n%sql --close INSERT INTO location VALUES ('nrt')")
+    until(lambda: re.fullmatch(r"\d+ ms, \d+\.\d s behind", latency()), "the replica in Tokyo is not behind")
+    in_mumbai("%pipedb pause-location world nrt")
+    assert latency() == "paused"
 
 
 def test_a_location_that_is_paused_answers_nothing(in_mumbai):

@@ -44,6 +44,23 @@ def test_a_transaction_over_several_cells(db, limits):
     assert isinstance(db.fails("%sql COMMIT").error, StatementError)
 
 
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        ((), "Ended the transaction. It contained no statements."),
+        (("SELECT a FROM t",), "Ended the transaction. Its statement only read data."),
+        (("SELECT a FROM t", "SELECT 1"), "Ended the transaction. Its 2 statements only read data."),
+        (("SELECT a FROM t", "DELETE FROM t WHERE true"), "Rolled back 2 statements."),
+        (("DELETE FROM t WHERE true", "SAVEPOINT s"), "Rolled back 1 statement."),
+        (("SAVEPOINT s", "DROP TABLE t", "ROLLBACK TO s"), "Ended the transaction. It contained no statements."),
+    ],
+)  # fmt: skip
+def test_the_end_of_a_transaction_says_what_was_in_it(db, statements, said):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db("\n".join(["%sql BEGIN", *(f"%sql {statement}" for statement in statements)]))
+    assert db("%pipedb rollback").lines == [said]
+
+
 def test_a_rollback_by_a_trigger_can_be_retried(db):
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
     db(

@@ -294,7 +294,7 @@ def test_an_interrupt_while_the_server_is_busy_changes_nothing():
             session.run("INSERT INTO n VALUES (3)")
         assert str(caught.value) == "interrupted while the server was busy\nHint: nothing was run"
         assert connection.statements_open == 1
-        assert connection.commit() == 1
+        assert connection.commit().count == 1
         assert {call.baton for call in server.posts} == {None, "b"}
     finally:
         session.shut_down()

@@ -63,12 +63,12 @@ def locations(context: CommandContext) -> DataFrame:
     rows = [(location.code, location.name) for location in context.organization.locations()]
     if not context.args.on("--latency"):
         return frame_of(rows, "location", "place")
-    from pipemagic.session.latency import addresses, latencies
+    from pipemagic.session.latency import instances_in_use, latencies
 
     places = dict(rows)
     measured = [
         (latency.code, places.get(latency.code, ""), str(latency))
-        for latency in latencies(addresses(context.organization))
+        for latency in latencies(instances_in_use(context.organization))
     ]
     if not measured:
         say("There are no databases, so there is no latency to measure.")

@@ -17,7 +17,7 @@ from pipemagic.notebook.panels.components import Status, Table, action
 from pipemagic.notebook.panels.forms import Choice, Field, Form, Line, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, Picture, TableBlock
-from pipemagic.session.latency import addresses, latencies
+from pipemagic.session.latency import instances_in_use, latencies
 from pipemagic.text import plural
 
 if TYPE_CHECKING:
@@ -169,11 +169,11 @@ class LocationsPanel(Panel):
         self._stop.clear()
 
         def work() -> str:
-            places = addresses(organization)
+            instances = instances_in_use(organization)
             medians: dict[str, str] = {}
-            for latency in latencies(places):
+            for latency in latencies(instances):
                 medians[latency.code] = str(latency)
-                self.action.report(f"Measuring: {len(medians)} of {plural(len(places), 'location')} ...")
+                self.action.report(f"Measuring: {len(medians)} of {plural(len(instances), 'location')} ...")
                 if self._stop.is_set():  # a location that does not respond delays this by seconds
                     break
             if self.state.shows(organization):

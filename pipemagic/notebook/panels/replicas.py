@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from pipemagic.errors import NotFound, PipemagicError, UnsupportedError, with_hint
+from pipemagic.management_api.models import CAUGHT_UP
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.text import plural, word
@@ -34,22 +35,13 @@ POLL = 5.0
 FIRST, LAST = 0.3, 5.0
 """Seconds between reads of new locations: at first, and after a long time without changes."""
 
-SMALL_LAG = 1.0
-"""Lag in seconds that counts as caught up: a primary under writes is always ahead."""
-
 NO_LAG = "This service does not report replica lag."
-CAUGHT_UP, NOT_THERE = "caught up", "not there yet"
+NOT_THERE = "not there yet"
 
 
 def describe(instance: Instance | None) -> str:
     """Return the state of an instance as text; None stands for one that is not listed yet."""
-    if instance is None:
-        return NOT_THERE
-    if instance.state not in ("", "ok", "lagging"):
-        return instance.state
-    if instance.lag is not None and instance.lag > SMALL_LAG:
-        return f"{instance.lag:.1f} s behind"
-    return "lagging" if instance.state == "lagging" and instance.lag is None else CAUGHT_UP
+    return NOT_THERE if instance is None else instance.status
 
 
 @dataclass(frozen=True)

@@ -330,7 +330,7 @@ def test_sizes_are_those_of_the_organization_on_the_page(session, page, moved, m
 
 def test_latency_is_that_of_the_organization_on_the_page(session, page, moved, monkeypatch):
     measured = []
-    monkeypatch.setattr(locations, "addresses", lambda organization: measured.append(organization.slug) or {})
+    monkeypatch.setattr(locations, "instances_in_use", lambda organization: measured.append(organization.slug) or {})
     panel = page("locations")
     moved()
     panel.click("Measure latency")

@@ -127,6 +127,17 @@ def test_roll_back(page, session):
     assert session.run("SELECT a FROM t")["a"].tolist() == []
 
 
+def test_the_end_of_a_transaction_that_only_reads(page, session):
+    session.run("BEGIN; SELECT 1")
+    page.wait("Transaction open, 1 statement so far.")
+    card(page).commit.click()
+    page.wait("Ended the transaction. Its statement only read data.")
+    session.run("BEGIN")
+    page.wait("Transaction open, no statements so far.")
+    card(page).roll_back.click()
+    page.wait("Ended the transaction. It contained no statements.")
+
+
 def test_commit_while_a_cell_runs_waits_for_it_and_does_not_block(page, session):
     session.run("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1)")
     page.wait("Transaction open, 1 statement so far.")
