@@ -1,5 +1,7 @@
 """Why a statement finds no row: the condition that no row fulfils, and the value that was perhaps meant.
 
+Also why it finds other groups than the ones that are wanted.
+
 Each reason is proved by queries on the data, which the caller runs. Nothing is said about what the text does not show.
 """
 
@@ -13,7 +15,17 @@ from itertools import combinations, islice
 
 from pipemagic.explore.conditions import literal, with_literals
 from pipemagic.explore.lint.dates import readings
-from pipemagic.explore.lint.expressions import is_call, kind_of_call, number_value, places, without_parentheses, written
+from pipemagic.explore.lint.expressions import (
+    comparable,
+    grouping_terms,
+    is_call,
+    kind_of_call,
+    number_value,
+    places,
+    without_parentheses,
+    written,
+)
+from pipemagic.explore.lint.truth_values import null_list
 from pipemagic.explore.query import Derived, Query, TableReference, queries_of
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import KEYWORDS, UNRESERVED, quote_if_needed
@@ -62,6 +74,15 @@ def unmatched(text: str, args: Mapping[str, SqlValue], tables: Mapping[str, Rela
     """
     read = _read(text, args, tables, select)
     return next(read.unmatched(), "") if read is not None else ""
+
+
+def mixed_group(text: str, args: Mapping[str, SqlValue], tables: Mapping[str, Relation], select: Select) -> str:
+    """Return a selected column that has different values in one group, so that it shows only one of them; '' if none.
+
+    Its value is then that of an arbitrary row of the group.
+    """
+    read = _read(text, args, tables, select)
+    return read.mixed_group() if read is not None else ""
 
 
 def _read(
@@ -250,6 +271,28 @@ class _Statement:
                 if self.exists(scope.source, part) is False and (what := scope.meant(part)):
                     yield f"no row{scope.of} {_verb(part)} {_shown(part)}{what}"
 
+    # -- why there are other groups
+
+    def mixed_group(self) -> str:
+        """Return a selected column that has different values in one group."""
+        query, terms = self.query, {*map(comparable, grouping_terms(self.query))}
+        parts = [*(expression for expression, _ in query.select_list), query.clause("HAVING")]
+        calls = [(group, at) for part in parts for group, at in places(part) if is_call(group, at)]
+        names = [group.name(at).lower() for group, at in calls if kind_of_call(group, at) == "aggregate"]
+        if not terms or not self.source or sum(name in ("min", "max") for name in names) == 1:
+            return ""  # with one min() or max(), the other columns are those of its row
+        grouped, columns = f"GROUP {written(query.clause('GROUP'))}", written(query.clause("SELECT"))
+        where, having = (written(query.clause(name)) for name in ("WHERE", "HAVING"))
+        for position, (expression, _) in enumerate(query.select_list, 1):
+            name, last = written(expression), len(expression.items) - 1
+            is_column = last in (0, 2) and query.column(expression, last) is not None
+            if not is_column or {comparable(expression), str(position)} & terms:
+                continue
+            differs = " AND ".join(filter(None, [having and f"({having})", f"min({name}) IS NOT max({name})"]))
+            if self.exists(self.source, where, columns, f" {grouped} HAVING {differs}"):
+                return f"{shorten(grouped, _SHOWN)} puts different values of {name} into one group: is {name} missing in it?"
+        return ""
+
     # -- the tables of a condition
 
     def _name_of(self) -> str:
@@ -284,6 +327,8 @@ class _Scope:
     def describe(self, term: Group) -> str:
         """Return that no row fulfils a condition, and what was perhaps meant."""
         comparison = _comparison(term)
+        if why := _of_null_values(term):
+            return why
         if comparison is not None and comparison.right.words() == ["NULL"] and comparison.operator != "IS":
             tests = {"=": "IS NULL", "==": "IS NULL", "<>": "IS NOT NULL", "!=": "IS NOT NULL"}
             instead = tests.get(comparison.operator)
@@ -473,6 +518,20 @@ def _comparison(term: Group) -> _Comparison | None:
             return None
         left, right, operator = right, left, _ORDERED.get(operator, operator)
     return _Comparison(written(left), operator, right, is_negated)
+
+
+def _of_null_values(term: Group) -> str:
+    """Return why a condition with NULL in a list, or as a bound of BETWEEN, is never true; '' for any other condition."""
+    term = without_parentheses(term)
+    is_negated = term.word(0) == "NOT"
+    comparison = _comparison(term.slice(1) if is_negated else term)
+    if comparison is None:
+        return ""
+    listed, is_negated = comparison.right.group(0), is_negated is not comparison.is_negated
+    if comparison.operator == "IN" and listed is not None:
+        return null_list(listed, is_negated=is_negated)
+    bounds = [part.words() for part in _split(comparison.right, "AND")] if comparison.operator == "BETWEEN" else []
+    return "" if is_negated or ["NULL"] not in bounds else "BETWEEN with NULL as a bound is never true"
 
 
 def _names(expression: Group) -> list[tuple[Group, int]]:

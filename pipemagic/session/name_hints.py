@@ -114,7 +114,7 @@ def _of_table(written: str, text: str, place: int | None, names: HintNames) -> s
     if name.lower() == "dual":
         return "remove FROM dual"
     if saved := next((saved for saved in names.saved if saved.lower() == name.lower()), None):
-        return f"{saved} is a saved SELECT: add --with {saved} after %%sql or %sql"
+        return f"{saved} is a saved SELECT: %%sql --with {saved} reads it"
     if file := of_file(text, written.removeprefix("main.").strip('"')):
         return file
     if string := _of_string_after_in(text, place):

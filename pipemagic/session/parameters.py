@@ -79,7 +79,7 @@ class ParameterRef:
             return values[self.name]
         hint = f"assign it first: {self.name} = ..., or add the key to --params"
         if not self.name.isidentifier():
-            hint = "no variable can have that name: add the key to --params"
+            hint = "no variable can have that name: write a name such as :x, or add the key to --params"
         if self.text[0] == "#":
             hint = _comment_hint()
         elif near := _close_names(self.name, values):
@@ -231,7 +231,7 @@ class _Binder:
         where = self._where(start)
         name = self._source_map.text[start.end : end.start].strip()
         if end.text != "}" or not name.isidentifier():
-            doubled = " (templates require --jinja)" if self._token(at + 1).text in ("{", "%") else ""
+            doubled = " (templates require %%sql --jinja)" if self._token(at + 1).text in ("{", "%") else ""
             hint = self._hint_on_template(at) or _BRACES
             raise ParameterError(f"{where}: expected a name in braces{doubled}", hint=hint)
         ref = ParameterRef(name, f"{{{name}}}", where)

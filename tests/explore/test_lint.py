@@ -166,6 +166,13 @@ def test_no_note_on_names_in_double_quotes(notes, text):
         ("UPDATE flight SET carrier = NULL WHERE origin = NULL", "= NULL is never true: write IS NULL"),
         ("DELETE FROM flight WHERE carrier = NULL", "= NULL is never true: write IS NULL"),
         ("UPDATE flight SET cancelled = carrier = NULL WHERE id = 1", "= NULL is never true: write IS NULL"),
+        ("SELECT * FROM flight WHERE carrier IN (NULL)", "IN (NULL) is never true: write IS NULL"),
+        ("SELECT * FROM flight WHERE id > 1 AND carrier in (null, NULL)", "IN (NULL) is never true: write IS NULL"),
+        (
+            "SELECT * FROM flight WHERE NOT flight.carrier IN ('AA', NULL)",
+            "NOT IN with a NULL in its list is never true: remove the NULL",
+        ),
+        ("SELECT * FROM flight WHERE NOT id = 1 AND carrier IN (NULL)", "IN (NULL) is never true: write IS NULL"),
     ],
 )
 def test_comparison_with_null(notes, text, note):
@@ -178,6 +185,9 @@ def test_comparison_with_null(notes, text, note):
         "UPDATE flight SET carrier = NULL, origin = NULL WHERE id = 9",
         "INSERT INTO airline (carrier) VALUES ('AA') ON CONFLICT DO UPDATE SET name = NULL, country = NULL",
         "SELECT * FROM flight WHERE carrier IS NULL OR carrier IS NOT NULL",
+        "SELECT * FROM flight WHERE carrier IN ('AA', NULL) OR carrier IN (SELECT NULL) OR carrier IN ()",
+        "SELECT * FROM flight WHERE NOT id = 1 AND carrier IN ('AA', NULL)",
+        "CREATE TABLE gate (id INTEGER CHECK (id IN (1, NULL)))",
         "SELECT * FROM flight WHERE carrier = NULLIF(origin, 'JFK')",
         "SELECT ' = NULL' -- = NULL",
         "SELECT NULL AS x, coalesce(carrier, NULL) FROM flight",

@@ -221,6 +221,51 @@ def test_a_value_that_is_not_found_beside_others(database):
     assert unmatched("island = 'Dream' AND mass > 1") == ""
 
 
+@pytest.mark.parametrize(
+    ("query", "group", "column"),
+    [
+        ("island, count(*) FROM penguins GROUP BY species", "species", "island"),
+        ("p.island, count(*) FROM penguins AS p JOIN islands AS i ON i.name = p.island OR p.id > 2 GROUP BY i.name",
+         "i.name", "p.island"),
+        ("species, island AS place FROM penguins GROUP BY 1", "1", "island"),
+        ("island FROM penguins WHERE year < 2009 GROUP BY species HAVING count(*) > 1 AND species <> 'x'",
+         "species", "island"),
+        ("island, count(*) FROM penguins GROUP BY island", "", ""),
+        ("island AS place, count(*) FROM penguins GROUP BY place", "", ""),
+        ("island, species, count(*) FROM penguins GROUP BY id", "", ""),  # each group has one row
+        ("island, max(mass) FROM penguins GROUP BY species", "", ""),  # the island of the largest mass
+        ("island FROM penguins WHERE year < 2008 GROUP BY species", "", ""),
+        ("island FROM penguins GROUP BY species HAVING count(*) < 2", "", ""),
+        ("count(*) FROM penguins GROUP BY species", "", ""),
+        ("island, count(*) FROM penguins", "", ""),
+    ],
+)  # fmt: skip
+def test_a_column_with_different_values_in_one_group(database, query, group, column):
+    said = no_rows.mixed_group(f"SELECT {query}", {}, TABLES, select(database))
+    words = f"GROUP BY {group} puts different values of {column} into one group: is {column} missing in it?"
+    assert said == (words if column else "")
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("mass IN (NULL)", "IN (NULL) is never true: write IS NULL"),
+        ("mass IN (:none)", "IN (NULL) is never true: write IS NULL"),
+        ("id > 1 AND mass IN (NULL, NULL)", "IN (NULL) is never true: write IS NULL"),
+        ("mass NOT IN (1, NULL)", "NOT IN with a NULL in its list is never true: remove the NULL"),
+        ("NOT mass IN (1, NULL)", "NOT IN with a NULL in its list is never true: remove the NULL"),
+        ("NOT (mass NOT IN (NULL))", "IN (NULL) is never true: write IS NULL"),
+        ("mass BETWEEN 1 AND NULL", "BETWEEN with NULL as a bound is never true"),
+        ("mass NOT BETWEEN NULL AND 9000", "no row of penguins has mass NOT BETWEEN NULL AND 9000"),
+        ("mass IN (1, NULL)", "no row of penguins has mass IN (1, NULL): the values are "),
+    ],
+)
+def test_a_list_or_a_range_with_null(database, condition, why):
+    text = f"SELECT id FROM penguins WHERE {condition}"
+    assert database.execute(text, {"none": None} if ":none" in text else {}).fetchall() == []
+    assert no_rows.reason(text, {":none": None}, TABLES, select(database)).startswith(why)
+
+
 def test_no_query_runs_after_the_last_one_that_is_allowed(database):
     left, run = 3, select(database)
 

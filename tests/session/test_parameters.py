@@ -79,7 +79,10 @@ def test_an_empty_list_is_an_empty_in():
             "SELECT 1 IN :frame",
             r"line 1: :frame is one value \(DataFrame\), and IN requires a list\nHint: use a list, tuple",
         ),
-        ("SELECT $1", r"line 1: \$1 has no value: .*\nHint: no variable can have that name: add the key to --params"),
+        (
+            "SELECT $1",
+            r"line 1: \$1 has no value: .*\nHint: no variable can have that name: write a name such as :x, or add the key to --params",
+        ),
         ("SELECT :map", "line 1: parameter :map: cannot convert a value of type dict to SQL"),
     ],
 )
@@ -205,8 +208,8 @@ def test_a_misspelt_column_is_an_error_and_no_text(db):
         ("SELECT * FROM {city}{city}", r"\{city\} must be separated by spaces"),
         ("SELECT {city.name}", "expected a name in braces\nHint: write {table}"),
         ("SELECT {}", "expected a name in braces"),
-        ("SELECT {{ city }}", r"expected a name in braces \(templates require --jinja\)"),
-        ("SELECT {% if x %}", r"expected a name in braces .templates require --jinja"),
+        ("SELECT {{ city }}", r"expected a name in braces \(templates require %%sql --jinja\)"),
+        ("SELECT {% if x %}", r"expected a name in braces .templates require %%sql --jinja"),
         ("SELECT {city", "expected a name in braces"),
         ("SELECT {", "expected a name in braces"),
     ],

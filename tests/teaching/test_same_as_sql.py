@@ -71,5 +71,23 @@ def test_every_error_and_note_of_a_cell(lesson, name):
     assert not wrong, "\n\n".join(wrong)
 
 
+OPTIONS = [
+    "SELECT :nothing_here", "SELECT $1", "SELECT * FROM {nothing_here}", "SELECT * FROM top", "SELECT {{ x }}",
+    "SELECT {% if x %} 1", "TRUNCATE TABLE flights", "DESCRIBE SELECT 1", ".read x.sql", "COPY flights TO 'x.csv'",
+    "SELECT * FROM 'x.csv'", "SELECT * FROM other_table",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", OPTIONS)
+def test_a_hint_names_no_option_that_the_magic_does_not_have(lesson, text):
+    lesson("%%sql --save top\nSELECT 1 AS a")
+    cell = lesson(f"%%check answer\n{text}")
+    (shown,) = [bundle["text/plain"] for bundle in cell.shown]
+    assert "\n  Hint: " in shown or "other_table" in text
+    for line in shown.splitlines():
+        before, option, _ = line.partition(" --")
+        assert not option or re.search(r"%(%?sql|pipedb [a-z]+)( |$)", before), line
+
+
 def test_most_cases_are_answers():
     assert sum(len(list(answers(name))) for name in FILES) > 500

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 
 from pipemagic.explore.lint.context import Context
@@ -71,17 +71,28 @@ def text_bits(context: Context) -> Iterator[str]:
                 yield f"{words[index]} combines the bits of numbers: write {instead} between conditions"
 
 
+def null_list(listed: Group, *, is_negated: bool) -> str:
+    """Return why IN, or NOT IN, is never true with a list that has a NULL; '' if it may be true."""
+    has_null = [element.words() == ["NULL"] for element in listed.split()]
+    if is_negated:
+        return "NOT IN with a NULL in its list is never true: remove the NULL" if any(has_null) else ""
+    return "IN (NULL) is never true: write IS NULL" if has_null and all(has_null) else ""
+
+
 def null_lists(context: Context) -> Iterator[str]:
-    """Yield each NOT IN whose list has a NULL, or whose subquery can have one if the statement found no rows."""
-    if "NOT" not in context.text.upper():
+    """Yield each IN with a NULL in its list, and NOT IN with a subquery that can have one if no rows were found."""
+    if not {"NULL", "NOT"} & {token.word for token in context.statement.tokens}:
         return
     for query in context.queries:
         part, words = query.part, query.part.words()
         for index, word in enumerate(words):
             listed = part.group(index + 1)
-            if word != "IN" or words[index - 1 : index] != ["NOT"]:
+            if word != "IN":
                 continue
-            if listed is None:
+            if words[index - 1 : index] != ["NOT"]:
+                if listed is not None and (why := null_list(listed, is_negated=_is_negated(words, index))):
+                    yield why
+            elif listed is None:
                 yield from _null_parameters(context, part.slice(index + 1, index + 2))
             elif listed.word(0) in ("SELECT", "WITH"):
                 yield from _nullable_subquery(context, query, index, listed)
@@ -89,12 +100,17 @@ def null_lists(context: Context) -> Iterator[str]:
                 yield from _null_elements(context, listed)
 
 
+def _is_negated(words: Sequence[str], index: int) -> bool:
+    """Return True for NOT x IN (...), of which x is a column."""
+    names = next((at for at in range(index - 1, -1, -1) if words[at] in _ENDS), -1)
+    return names >= 0 and words[names] == "NOT" and words[names - 1 : names] != ["IS"]
+
+
 def _null_elements(context: Context, listed: Group) -> Iterator[str]:
+    if why := null_list(listed, is_negated=True):
+        yield why
     for element in listed.split():
-        if element.word(0) == "NULL" and len(element.items) == 1:
-            yield "NOT IN with a NULL in its list is never true: remove the NULL"
-        else:
-            yield from _null_parameters(context, element)
+        yield from _null_parameters(context, element)
 
 
 def _null_parameters(context: Context, operand: Group) -> Iterator[str]:

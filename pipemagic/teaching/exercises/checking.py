@@ -139,7 +139,9 @@ def check_cell(
         )
     except TransactionLost:
         return Check(exercise, 0, ("the answer took longer than the server allows",), cell=cell, connection=connection)
-    check = _compared(exercise, actual, cell.text, ran.reason or ran.unmatched)
+    check = _compared(exercise, actual, "" if ran.mixed else cell.text, ran.reason or ran.unmatched)
+    if ran.mixed and not check.passed:
+        check = replace(check, messages=(ran.mixed, *check.messages))
     last = cell.statements[-1]
     if ran.reason and last.is_query and not check.passed and not any(ran.reason in line for line in check.messages):
         check = replace(check, messages=(*check.messages, ran.reason))

@@ -195,12 +195,13 @@ def _count_advice(rows: Rows, sql: str, reason: str, *, are_whole: bool) -> str:
         return reason if reason.startswith("no row") and not rows.given else f"{head}: {reason}"
     terms, others = advice.grouping_of(sql)
     grouped = [column for column in rows.columns if column.name.lower() in terms]
+    keys = grouped or [column for column in rows.columns if terms and column.name.lower() in others]
     names = [column.name.lower() for column in rows.columns]
-    if grouped:  # repeated values of the groups' columns show that there are too many groups, or too few
-        expected, actual = rows.repeats(grouped)
+    if keys:  # repeated values of the groups' columns show that there are too many groups, or too few
+        expected, actual = rows.repeats(keys)
         if actual and not expected and (more := [shown(term) for term in terms if term not in names]):
             return f"{head}: does {' or '.join(more)} in GROUP BY make too many groups?"
-        if expected and not actual and len(grouped) == len(terms):
+        if grouped and expected and not actual and len(grouped) == len(terms):
             less = [shown(name) for name in others if name in names] or ["a column"]
             return f"{head}: is {' or '.join(less)} missing in GROUP BY?"
     traits = rows.traits if are_whole else rows.traits - {"repeated"}

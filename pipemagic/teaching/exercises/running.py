@@ -42,12 +42,14 @@ NO_ROWS = "no statement returns rows: the answer must end with a SELECT"
 class Ran:
     """A cell that has run: the outcome of each of its statements.
 
-    ``reason`` is why the last one finds nothing, ``unmatched`` a value that it does not find; '' if that is not known.
+    ``reason`` is why the last one finds nothing, ``unmatched`` a value that it does not find, and ``mixed`` which column
+    has different values in one of its groups; '' if that is not known.
     """
 
     outcomes: Sequence[Outcome] = ()
     reason: str = ""
     unmatched: str = ""
+    mixed: str = ""
 
     @property
     def result(self) -> Result | None:
@@ -64,13 +66,13 @@ def results_of(
     message in the place of the result.
     """
 
-    def run_and_probe(database: Database) -> tuple[Cell, Run, list[DataFrame | str | None], tuple[str, str]]:
+    def run_and_probe(database: Database) -> tuple[Cell, Run, list[DataFrame | str | None], tuple[str, str, str]]:
         with rolled_back(database) as stream:
             run_all(stream, [Stmt(statement.text) for statement in sql.split(data)])
             sent = with_dates(cell, stream.send)
             done = stream.run(sent.stmts)
             found = [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
-            return sent, done, found, ("", "") if done.error else _why(stream, sent, done, connection)
+            return sent, done, found, ("", "", "") if done.error else _why(stream, sent, done, connection)
 
     sent, done, results, why = connection.with_database(run_and_probe)
     if done.error is not None:
@@ -92,15 +94,15 @@ def _probe(stream: ClientStream, query: str) -> DataFrame | str:
     return frame_of(result.columns, result.rows)
 
 
-def _why(stream: ClientStream, cell: Cell, done: Run, connection: Connection) -> tuple[str, str]:
-    """Return why the last statement of a cell finds nothing, and which value it does not find; '' if not known.
+def _why(stream: ClientStream, cell: Cell, done: Run, connection: Connection) -> tuple[str, str, str]:
+    """Return why the last statement of a cell finds nothing or not all, as in `Ran`.
 
     The queries for this run in the same transaction. None runs after a statement that took long, and few in all.
     """
     from pipemagic.explore import no_rows
 
     if not done.results:
-        return "", ""
+        return "", "", ""
     result, left = Result(done.results[-1]), _MOST_QUERIES
     milliseconds = result.wire.query_duration_ms or 0.0
 
@@ -119,9 +121,10 @@ def _why(stream: ClientStream, cell: Cell, done: Run, connection: Connection) ->
     tables = {relation.name.lower(): relation for relation in connection.schema.tables_soon()}
     with suppress(PipemagicError, RecursionError):  # a time limit, nested parentheses: the answer has run
         if _finds_nothing(result):
-            return no_rows.reason(text, args, tables, select), ""
-        return "", no_rows.unmatched(text, args, tables, select)
-    return "", ""
+            return no_rows.reason(text, args, tables, select), "", ""
+        mixed = no_rows.mixed_group(text, args, tables, select)
+        return "", no_rows.unmatched(text, args, tables, select), mixed
+    return "", "", ""
 
 
 def _finds_nothing(result: Result) -> bool:
