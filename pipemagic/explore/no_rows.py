@@ -290,7 +290,8 @@ class _Statement:
                 continue
             differs = " AND ".join(filter(None, [having and f"({having})", f"min({name}) IS NOT max({name})"]))
             if self.exists(self.source, where, columns, f" {grouped} HAVING {differs}"):
-                return f"{shorten(grouped, _SHOWN)} puts different values of {name} into one group: is {name} missing in it?"
+                mixes = f"{shorten(grouped, _SHOWN)} puts different values of {name} into one group"
+                return f"{mixes}: is {name} missing in it?"
         return ""
 
     # -- the tables of a condition
@@ -521,7 +522,7 @@ def _comparison(term: Group) -> _Comparison | None:
 
 
 def _of_null_values(term: Group) -> str:
-    """Return why a condition with NULL in a list, or as a bound of BETWEEN, is never true; '' for any other condition."""
+    """Return why a condition with NULL in a list, or as a bound of BETWEEN, is never true; '' if it may be true."""
     term = without_parentheses(term)
     is_negated = term.word(0) == "NOT"
     comparison = _comparison(term.slice(1) if is_negated else term)

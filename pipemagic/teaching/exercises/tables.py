@@ -194,11 +194,11 @@ def _differences(made: Table, present: Table | None) -> Iterator[str]:
 def restore(exercise: Exercise, connection: Connection) -> str:
     """Restore the tables of an exercise in one transaction; return a sentence on what was done.
 
-    Raise SessionError if its file contains none.
+    Raise SessionError with what to do instead if its file contains none.
     """
     stored = [table for table in exercise.tables if table.definitions]
     if not stored and not exercise.created:
-        raise SessionError(f"the file of {exercise.name} contains no tables to restore", hint=_AGAIN)
+        raise _nothing_stored(exercise)
     if connection.transaction is Tx.OPEN:
         raise SessionError("your transaction is open and would block the reset", hint="run COMMIT or ROLLBACK first")
     dropped = put_back(connection, stored, exercise.created)
@@ -206,6 +206,19 @@ def restore(exercise: Exercise, connection: Connection) -> str:
     done = [f"Restored {_list(names)}"] * bool(names)
     done += [f"{'dropped' if done else 'Dropped'} {_list(dropped)}"] * bool(dropped)
     return f"{', '.join(done) or 'Nothing was changed'}. Run your answer again."
+
+
+def _nothing_stored(exercise: Exercise) -> SessionError:
+    """Return the error for an exercise without tables to restore, with what to do instead."""
+    name, variable = exercise.name, exercise.variable
+    if variable:
+        hint = f"assign {variable} again, then run %check {name} {variable}"
+        return SessionError(f"{name} has no tables to restore: its answer is the variable {variable}", hint=hint)
+    if not all(probe.sql for probe in exercise.probes):
+        hint = f"change the SQL below %%check {name}, and run its cell again"
+        return SessionError(f"{name} has no tables to restore: its answer is a query", hint=hint)
+    hint = f"%%check {name} undoes the statements below it; to undo others, {_AGAIN}"
+    return SessionError(f"the file of {name} contains no tables to restore", hint=hint)
 
 
 def put_back(connection: Connection, tables: Sequence[Table], created: Collection[str] = ()) -> list[str]:

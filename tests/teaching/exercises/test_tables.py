@@ -144,11 +144,29 @@ def test_a_reset_waits_for_no_open_transaction(session, tmp_path):
     assert caught.value.hint == "run COMMIT or ROLLBACK first"
 
 
-def test_an_exercise_that_changes_nothing_has_no_tables_to_restore(session, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "error", "hint"),
+    [
+        (
+            BY_SPECIES, "one has no tables to restore: its answer is a query",
+            "change the SQL below %%check one, and run its cell again",
+        ),
+        (
+            f"-- variable: counted\n{BY_SPECIES}", "one has no tables to restore: its answer is the variable counted",
+            "assign counted again, then run %check one counted",
+        ),
+        (
+            "DELETE FROM penguins WHERE id = 1", "the file of one contains no tables to restore",
+            "%%check one undoes the statements below it; to undo others, run the cells from the top",
+        ),
+    ],
+    ids=["query", "variable", "state"],
+)  # fmt: skip
+def test_an_exercise_that_commits_nothing_says_what_to_do_instead_of_a_reset(session, tmp_path, text, error, hint):
     before = state(session)
-    with pytest.raises(SessionError, match="the file of one contains no tables to restore") as caught:
-        restore(make(session, tmp_path, BY_SPECIES), session.connection())
-    assert caught.value.hint == "run the cells from the top"
+    with pytest.raises(SessionError) as caught:
+        restore(make(session, tmp_path, text), session.connection())
+    assert (caught.value.message, caught.value.hint) == (error, hint)
     assert state(session) == before
 
 
