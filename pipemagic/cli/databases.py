@@ -123,7 +123,7 @@ def export(api: Management, name: str, file: Path, force: bool, encryption_key_e
     from pipemagic.session import database_files
 
     key = encryption_key_in(encryption_key_env)
-    with new_file(file, overwrite=force) as draft, open_database(api, name, read_only=True, key=key) as database:
+    with new_file(file, overwrite=force) as draft, open_database(api, name, only_reads=True, key=key) as database:
         database_files.save(database, draft)
     console.print_line(str(file))
 
@@ -135,7 +135,7 @@ def dump(api: Management, name: str, file: Path | None, force: bool, encryption_
     from pipemagic.session import database_files
 
     key = encryption_key_in(encryption_key_env)
-    with open_database(api, name, read_only=True, key=key) as database:
+    with open_database(api, name, only_reads=True, key=key) as database:
         if file is None:
             print_dump(database)
             return

@@ -119,14 +119,18 @@ def open_target(
 
 @contextmanager
 def open_database(
-    api: Management, name: str, expiration: str = "1d", *, read_only: bool = False, key: EncryptionKey | None = None
+    api: Management, name: str, expiration: str = "1d", *, only_reads: bool = False, key: EncryptionKey | None = None
 ) -> Iterator[Database]:
-    """Open a database of the organization with a new token, and its encryption key if it has one."""
+    """Open a database of the organization with a new token, and its encryption key if it has one.
+
+    With ``only_reads`` the token is read-only if the database accepts such tokens.
+    """
     info = api.database(name)
     if info.archived:
         raise archived_error(info, command_line)
-    token = api.create_token(name, expiration=expiration, read_only=read_only)
-    with Database(api.endpoint.refer(info.url), token, encryption_key=key) as database:
+    create = api.create_reading_token if only_reads else api.create_token
+    token = create(name, expiration=expiration)
+    with Database(api.endpoint.refer(info.url), token, read_only=only_reads, encryption_key=key) as database:
         yield database
 
 

@@ -166,6 +166,10 @@ ONLY_FULL_ACCESS = "this database accepts only tokens with full access; no token
 """The hint for a read-only token that a database refuses. The request is not sent again without that limit."""
 
 
+class OnlyFullAccess(ServerError):
+    """The database accepts only tokens with full access, such as those of the new engine."""
+
+
 def method_line(action: str, kind: str, name: str) -> str:
     """Return the call of `Management` for an action on a database or group."""
     return f"management(...).{action}_{kind}({name!r})"
@@ -685,6 +689,16 @@ class Management:
         """Create a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
         return self._create_token("tokens", ("databases", database), expiration, read_only)
 
+    def create_reading_token(self, database: str, *, expiration: str) -> Secret:
+        """Create a token for a caller that only reads, of which nobody asked for a read-only one.
+
+        It is read-only, or has full access if the database accepts no other tokens.
+        """
+        try:
+            return self.create_token(database, expiration=expiration, read_only=True)
+        except OnlyFullAccess:
+            return self.create_token(database, expiration=expiration)
+
     def create_code(self, database: str, *, expiration: str, read_only: bool = False, replace: bool = False) -> Secret:
         """Create a one-time code that is exchanged for a token of a database; both end with the ``expiration``.
 
@@ -787,6 +801,8 @@ class Management:
             return ServerError(text, status=status, code=code)
         if refusal.name_is_taken:
             error: ServerError = AlreadyExists(text, status=status)
+        elif refusal.lacks_read_only:
+            error = OnlyFullAccess(f"the server refused the request (HTTP {status}): {text}", status=status, code=code)
         elif status in _ERRORS:
             kind, says = _ERRORS[status]
             error = kind(f"{says}: {text}", status=status)

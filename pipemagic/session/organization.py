@@ -390,13 +390,15 @@ class Organization:
 
     def open(
         self, name: str, timeout: float | None = READ_TIMEOUT, *, read_only: bool = False, similar: Sequence[str] = (),
+        only_reads: bool = False,
         key_of: Callable[[Endpoint], EncryptionKey | None] = lambda _: None, follow: str | None = None,
     ) -> Database:  # fmt: skip
         """Return a database, with a token created for this session; ``timeout`` is in seconds.
 
-        With ``read_only`` neither the token nor the Database allows writing. If there is no such database the
-        error names the closest one, or the closest of the ``similar`` names. ``key_of`` returns the encryption key of
-        the database at an endpoint, and ``follow`` is another host to which its server may refer.
+        With ``read_only`` neither the token nor the Database allows writing. With ``only_reads`` the Database does not,
+        and the token is valid for a day, and read-only if the database accepts such tokens. If there is no such
+        database the error names the closest one, or the closest of the ``similar`` names. ``key_of`` returns the
+        encryption key of the database at an endpoint, and ``follow`` is another host to which its server may refer.
         """
         from pipemagic.management_api.client import archived_error
 
@@ -409,14 +411,18 @@ class Organization:
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
         try:
-            token = self._api.create_token(name, read_only=read_only)
+            if only_reads:
+                token = self._api.create_reading_token(name, expiration="1d")
+            else:
+                token = self._api.create_token(name, read_only=read_only)
         except (NotFound, UnsupportedError):
             raise SessionError(
                 f"the service creates no tokens for {name}", hint=f"%pipedb connect {info.url} --token-env VARIABLE"
             ) from None
         endpoint = self._api.endpoint.refer(info.url)
         return Database(
-            endpoint, token, timeout=timeout, read_only=read_only, encryption_key=key_of(endpoint), follow=follow
+            endpoint, token, timeout=timeout, read_only=read_only or only_reads, encryption_key=key_of(endpoint),
+            follow=follow,
         )  # fmt: skip
 
     def close(self) -> None:

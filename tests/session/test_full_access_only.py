@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 from hosted_api import HostedApi, Shapes
+from magic_shell import ipython, plain_shell
 from panel_page import PanelPage
 from panel_session import close_panels
+from waiting import until
 
 from pipemagic import cli
 from pipemagic.errors import ServerError
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
+
+__all__ = ["ipython", "plain_shell"]
 
 REFUSAL = "Permissions are not supported for db-api controlled databases"
 HINT = "this database accepts only tokens with full access; no token was created"
@@ -63,6 +71,35 @@ def test_the_command(api, session, monkeypatch, capsys, tmp_path):
     assert "3" in capsys.readouterr().out
     assert len(token_requests(api)) == 3
     assert cli.main(["group", "tokens", "create", "edge"]) == 1  # this stand-in has no endpoint for it
+
+
+def test_exports_read_with_full_access_for_a_day(api, session, plain_shell, monkeypatch, capsys, tmp_path):
+    session.connect("flights")
+    session.run("CREATE TABLE flight (id INTEGER); INSERT INTO flight VALUES (7)")
+    monkeypatch.chdir(tmp_path)
+    for name, value in {**api.environment, "PIPEMAGIC_CONFIG": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    asked = len(token_requests(api))
+    plain_shell("%load_ext pipemagic")
+    assert plain_shell("%pipedb export-database flights one.db").lines[0].startswith("Wrote database flights to one.db")
+    assert token_requests(api)[asked:] == ["expiration=1d&authorization=read-only", "expiration=1d"]
+    assert cli.main(["db", "export", "flights", "two.db"]) == 0
+    assert cli.main(["db", "dump", "flights", "three.sql"]) == 0
+    for name in ("one.db", "two.db"):
+        with closing(sqlite3.connect(name)) as file:
+            assert file.execute("SELECT id FROM flight").fetchall() == [(7,)]
+    with closing(sqlite3.connect(":memory:")) as restored:
+        restored.executescript(Path("three.sql").read_text("utf-8"))
+        assert restored.execute("SELECT id FROM flight").fetchall() == [(7,)]
+
+
+def test_the_panel_shows_the_tables_of_a_database_without_a_connection(session):
+    session.connect("flights")
+    session.run("CREATE TABLE flight (id INTEGER)")
+    session.close("flights")
+    page = PanelPage(open_panel(session, "databases"))
+    page.click("Details of flights")
+    until(lambda: [row[0] for row in page.rows("Tables of flights")] == ["flight"], "the table is not listed")
 
 
 def test_the_button_of_the_panel(api, session):

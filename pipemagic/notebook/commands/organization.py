@@ -218,7 +218,7 @@ def export_database(context: CommandContext) -> None:
     write = database_files.save_dump if args.on("--dump") else database_files.save
     with (
         new_file(path, overwrite=args.on("--replace"), option="--replace") as draft,
-        context.organization.open(name, read_only=True, key_of=lambda _: key) as database,
+        context.organization.open(name, only_reads=True, key_of=lambda _: key) as database,
     ):
         write(database, draft)
         size = draft.stat().st_size

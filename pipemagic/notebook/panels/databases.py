@@ -537,14 +537,14 @@ class DatabaseDetails(ipywidgets.VBox):
             self.panel.explore(connections[0].name, page.relation.name)
 
     def _read(self, query: Callable[[Database], Any], timeout: float | None = None) -> Any:
-        """Run a query beside the connection of the database, or with a read-only token."""
+        """Run a query beside the connection of the database, or with a token for reads."""
         name, state = self.panel.chosen, self.panel.state
         connected = state.connections(name)
         if connected and not connected[0].refused:
             return connected[0].with_database(
                 lambda database: _query(database.sibling(timeout=timeout or TIMEOUT, finds_again=True), query)
             )
-        return _query(state.organization.open(name, timeout or TIMEOUT, read_only=True), query)
+        return _query(state.organization.open(name, timeout or TIMEOUT, only_reads=True), query)
 
 
 def _query(database: Database, query: Callable[[Database], Any]) -> Any:

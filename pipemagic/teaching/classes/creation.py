@@ -29,7 +29,7 @@ from pipemagic.errors import (
     UnknownOutcome,
     UnsupportedError,
 )
-from pipemagic.management_api.client import Management
+from pipemagic.management_api.client import Management, OnlyFullAccess
 from pipemagic.management_api.models import DatabaseInfo
 from pipemagic.teaching.classes.model import Class, Seat
 from pipemagic.teaching.classes.roster import Student, database_name, folded
@@ -259,13 +259,14 @@ class Access:
             if time.monotonic() >= self._until:
                 self._tokens, self._until = {}, time.monotonic() + HALF_HOUR
                 if seat.url != self._api.url:
-                    with suppress(UnsupportedError):
+                    with suppress(UnsupportedError, OnlyFullAccess):
                         self._tokens[""] = self._api.create_group_token(
                             self._class.group, expiration="1h", read_only=self._read_only
                         )
             token = self._tokens.get("") or self._tokens.get(seat.database)
         if token is None:
-            token = self._api.create_token(seat.database, expiration="1h", read_only=self._read_only)
+            create = self._api.create_reading_token if self._read_only else self._api.create_token
+            token = create(seat.database, expiration="1h")
             self._tokens[seat.database] = token
         return token
 
@@ -305,7 +306,7 @@ class _Work:
     def _read(self, read: Callable[[Database], T]) -> T:
         name = self._class.template
         info = self._api.database(name)
-        token = self._api.create_token(name, expiration="1h", read_only=True)
+        token = self._api.create_reading_token(name, expiration="1h")
         with Database(self._api.endpoint.refer(info.url), token) as database:
             return read(database)
 
