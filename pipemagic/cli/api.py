@@ -36,11 +36,11 @@ class _DataOption(click.Option):
         folder = launcher.platform_folder()
         with suppress(RuntimeError, ValueError):  # no home folder, or another folder
             folder = Path("~") / folder.relative_to(Path.home())
-        self.help = f"The data folder.  [default: {launcher.FOLDER_VARIABLE}, or {folder}]"
-        return super().get_help_record(ctx)
+        record = super().get_help_record(ctx)
+        return record and (record[0], f"{record[1]}  [default: {launcher.FOLDER_VARIABLE}, or {folder}]")
 
 
-data_option = click.option("--data", cls=_DataOption, type=absolute_path, metavar="DIR")
+data_option = click.option("--data", cls=_DataOption, type=absolute_path, metavar="DIR", help="The data folder.")
 name_argument = click.argument("name")
 org_option = click.option("--org", metavar="SLUG", help="The organization.  [default: set with `org switch`]")
 

@@ -690,9 +690,9 @@ class Management:
         return self._create_token("tokens", ("databases", database), expiration, read_only)
 
     def create_reading_token(self, database: str, *, expiration: str) -> Secret:
-        """Create a token for a caller that only reads, of which nobody asked for a read-only one.
+        """Create a token for reads: read-only, or with full access if the database accepts no other tokens.
 
-        It is read-only, or has full access if the database accepts no other tokens.
+        A token for others, which must not write, comes from `create_token`, which then fails.
         """
         try:
             return self.create_token(database, expiration=expiration, read_only=True)

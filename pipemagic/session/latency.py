@@ -47,18 +47,18 @@ def instances_in_use(organization: Organization) -> dict[str, Instance]:
     If the service does not list instances, only databases whose group has one location are used.
     """
     groups = {group.name: group.locations for group in organization.groups().items}
-    chosen: dict[str, Instance] = {}
+    instances: dict[str, Instance] = {}
     for database in organization.databases().items:
         codes = groups.get(database.group, ())
-        if set(codes) <= set(chosen):
+        if set(codes) <= set(instances):
             continue
         try:
-            listed = {instance.name: instance for instance in organization.instances(database.name) if instance.url}
-            chosen = {**listed, **chosen}
+            own = {instance.name: instance for instance in organization.instances(database.name) if instance.url}
+            instances = {**own, **instances}
         except (UnsupportedError, NotFound):  # a service without this list, or a database that has just been deleted
             if len(codes) == 1 and database.url:
-                chosen[codes[0]] = Instance(codes[0], url=database.url)
-    return chosen
+                instances[codes[0]] = Instance(codes[0], url=database.url)
+    return instances
 
 
 def latencies(instances: Mapping[str, Instance], clock: Callable[[], float] = time.perf_counter) -> Iterator[Latency]:
