@@ -45,8 +45,19 @@ def test_the_students_notebook_is_released_from_the_teachers(teacher):
     assert len(fingerprints) >= 3
 
 
+def minutes(notebook):
+    """Return the time of a slow reader: 130 words of prose in a minute, 1 for a cell of code, 4 for an exercise."""
+    found = [("".join(cell["source"]), cell["cell_type"]) for cell in notebook["cells"]]
+    words = [word for text, kind in found if kind == "markdown" for word in text.split() if re.search(r"\w", word)]
+    code = [text for text, kind in found if kind == "code"]
+    exercises = sum(bool(re.match(r"%%?check \w", text)) for text in code)
+    return len(words) / 130 + len(code) - exercises + 4 * exercises
+
+
 def test_a_notebook_has_35_to_45_cells_for_45_minutes(teacher):
-    assert 35 <= len(read(COURSE / teacher.name)["cells"]) <= 45
+    notebook = read(COURSE / teacher.name)
+    assert 35 <= len(notebook["cells"]) <= 45
+    assert round(minutes(notebook)) <= 46
 
 
 LEARNED_LATER = re.compile(r"\b(subprocess|threading|Thread|atexit|asyncio|lambda|os\.environ|__import__)\b")
