@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import pickle
@@ -10,6 +11,7 @@ import sqlite3
 import traceback
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -469,6 +471,34 @@ def test_the_embedded_service_refuses_what_it_does_not_do(encrypted):
     assert KEY not in str(caught.value)
     assert "\n" not in caught.value.message
     assert encrypted.behind.manage("GET", "/databases/enc").status_code == 404
+
+
+# -- classes
+
+
+def test_students_get_the_content_of_an_encrypted_template_without_its_key(
+    hosted, encrypted, run, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    with pipemagic.connect(encrypted.address, token=encrypted.token, encryption_key=KEY) as database:
+        database.execute("CREATE TABLE street (name TEXT)")
+        database.execute("INSERT INTO street VALUES ('High Street')")
+    name = f"c{encrypted.name[-6:]}"
+    Path("roster.csv").write_text("name,email\nAda,ada@x.org\n", "utf-8")
+    create = ("class", "create", "roster.csv", "--group", "g", "--from", encrypted.name, "--name", name)
+    assert run(*create) == 1
+    assert "--encryption-key-env" in capsys.readouterr().err
+    hosted.without_key.clear()
+    assert run(*create, "--encryption-key-env", "KEY") == 0
+    assert encrypted.had_every_key
+    with Path(f"{name}-handouts.csv").open(encoding="utf-8-sig", newline="") as file:
+        (row,) = csv.DictReader(file)
+    with pipemagic.connect(row["address"], token=row["token"]) as student:
+        assert student.execute("SELECT name FROM street").rows == [("High Street",)]
+        student.execute("DELETE FROM street")
+        assert run("class", "reset", "--class", name, "--all", "--yes", "--encryption-key-env", "KEY") == 0
+        assert student.execute("SELECT name FROM street").rows == [("High Street",)]
+    assert run("class", "close", "--confirm", name) == 0
 
 
 # -- addresses

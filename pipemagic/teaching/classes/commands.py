@@ -16,6 +16,7 @@ import click
 from pipemagic.cli import console, serving
 from pipemagic.cli.api import api_command
 from pipemagic.cli.groups import with_group_hint
+from pipemagic.cli.shell import encryption_key_in
 from pipemagic.client.address import parse_address
 from pipemagic.client.names import problem
 from pipemagic.client.pasted import strip_quotes
@@ -39,6 +40,11 @@ _HANDOUT_PAGE = Path(__file__).with_name("handouts.html")
 
 MOST_RENAMED = 3
 """The most names of students that a roster changes without ``--rename``."""
+
+template_key_option = click.option(
+    "--encryption-key-env", metavar="VAR",
+    help="The environment variable with the key of an encrypted template; the students' databases are not encrypted.",
+)  # fmt: skip
 
 _NEW_TOKENS = "Use --new-tokens to create new tokens and codes for all students."
 
@@ -77,6 +83,7 @@ def folder(text: str) -> Path:
 @api_command(class_, "create", click.argument("file", type=console.absolute_path, metavar="ROSTER"))
 @click.option("--group", required=True, metavar="G", help="An existing group.")
 @click.option("--from", "template", default="", metavar="DB", help="Give each student a copy of this database.")
+@template_key_option
 @click.option(
     "--expires", type=duration, default="2h", metavar="TIME", help="How long the lesson lasts.  [default: 2h]"
 )
@@ -90,14 +97,14 @@ def folder(text: str) -> Path:
 @click.option("--output", type=folder, default=".", metavar="DIR", help="The folder for the hand-outs.")
 def create(
     api: Management, file: Path, group: str, template: str, expires: float, name: str, record: bool, rename: bool,
-    new_tokens: bool, output: Path, **others: str | None,
+    new_tokens: bool, output: Path, encryption_key_env: str | None, **others: str | None,
 ) -> None:  # fmt: skip
     """Create a database for each student, and write the hand-outs.
 
     ROSTER is a CSV file with the columns name, email and id. Repeat the command to continue after an interrupt, or
     after students were added to the file. Databases, valid tokens and codes stay as they are.
     """
-    roster = read_roster(file)
+    roster, key = read_roster(file), encryption_key_in(encryption_key_env)
     name = name or slug(file.stem)
     if wrong := problem("database", f"{name}-x" if name else "", api.slug):
         text = f"invalid class name {shorten(repr(name), 40)}: {wrong}"
@@ -114,7 +121,7 @@ def create(
         _check_names(lesson, names, rename=rename)
         _print_notes(lesson, roster, extended=extended, new=len(new))
         with console.progress_bar("students") as progress, with_group_hint(api, group):
-            creation.create(api, lesson, progress=progress, notify=console.print_note)
+            creation.create(api, lesson, progress=progress, notify=console.print_note, key=key)
         files = _write_handouts(lesson, output)
     console.print_line(f"{name}: {plural(len(lesson.seats), 'student')}, tokens until {_local(lesson.expires)}")
     for path in files:
@@ -203,9 +210,11 @@ def _check_names(lesson: Class, before: Mapping[str, str], *, rename: bool) -> N
 @api_command(class_, "reset", click.argument("students", nargs=-1, metavar="[STUDENT]..."), console.yes_option)
 @click.option("--class", "name", default="", metavar="CLASS", help="The class.  [default: the only one]")
 @click.option("--all", "everyone", is_flag=True, help="Reset the databases of all students.")
+@template_key_option
 @click.option("--output", type=folder, default=".", metavar="DIR", help="The folder for the hand-outs.")
 def reset(
-    api: Management, students: Sequence[str], name: str, everyone: bool, yes: bool, output: Path
+    api: Management, students: Sequence[str], name: str, everyone: bool, yes: bool, output: Path,
+    encryption_key_env: str | None,
 ) -> None:  # fmt: skip
     """Reset the databases of students to the template.
 
@@ -213,13 +222,14 @@ def reset(
     """
     if bool(students) == everyone:
         raise click.UsageError("Name the students, or use --all.", click.get_current_context())
+    key = encryption_key_in(encryption_key_env)
     with model.locked((lesson := model.load(name)).name):
         _check_service(api, lesson)
         seats = lesson.seats if everyone else lesson.find(students)
         whose = plural(len(seats), "student") if everyone else ", ".join(map(lesson.label, seats))
         console.confirm(f"Discard everything in the databases of {whose}?", yes=yes)
         with console.progress_bar("students") as progress:
-            renewed = creation.reset(api, lesson, seats, progress, console.print_note)
+            renewed = creation.reset(api, lesson, seats, progress, console.print_note, key)
     for seat in seats:
         console.print_line(lesson.label(seat))
     if renewed:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from pipemagic.client.database import Database
 from pipemagic.client.names import longest
-from pipemagic.client.secrets import Secret
+from pipemagic.client.secrets import EncryptionKey, Secret
 from pipemagic.errors import (
     AlreadyExists,
     ConnectError,
@@ -95,13 +95,15 @@ def add_students(class_: Class, students: Sequence[Student], slug: str) -> list[
 
 
 def create(
-    api: Management, class_: Class, *, progress: Progress = lambda *_: None, notify: Notify = lambda _: None
-) -> int:
+    api: Management, class_: Class, *, progress: Progress = lambda *_: None, notify: Notify = lambda _: None,
+    key: EncryptionKey | None = None,
+) -> int:  # fmt: skip
     """Create what is missing: databases, their content, tokens and codes until the end of the lesson; return how many.
 
-    Raise SessionError, before anything is created, if a database has the name of a new one.
+    ``key`` is that of an encrypted template; the databases of the students are not encrypted. Raise SessionError,
+    before anything is created, if a database has the name of a new one.
     """
-    work = _Work(api, class_, notify)
+    work = _Work(api, class_, notify, key)
     if foreign := refresh(class_, work.with_retries(lambda: existing(api))):
         raise _foreign(class_, foreign[0])
     missing = [seat for seat in class_.seats if not class_.is_complete(seat)]
@@ -128,14 +130,14 @@ def create(
 
 def reset(
     api: Management, class_: Class, seats: Sequence[Seat], progress: Progress = lambda *_: None,
-    notify: Notify = lambda _: None,
+    notify: Notify = lambda _: None, key: EncryptionKey | None = None,
 ) -> list[Seat]:  # fmt: skip
     """Replace the content of databases with the content of the template; return the seats that got a new token.
 
     Addresses and tokens stay, unless SQL cannot create the content; then the databases are deleted and created again,
     if the service can copy the template.
     """
-    work, replaced = _Work(api, class_, notify), list[Seat]()
+    work, replaced = _Work(api, class_, notify, key), list[Seat]()
     refresh(class_, work.with_retries(lambda: existing(api)))
     if missing := [class_.label(seat) for seat in seats if not seat.url]:
         raise SessionError(f"no database yet for {', '.join(missing)}", hint="run `pipemagic class create` first")
@@ -272,15 +274,18 @@ class Access:
 
 
 class _Work:
-    """Requests for the databases of a class, in several threads; ``notify`` gets a line before long waits."""
+    """Requests for the databases of a class, in several threads; ``notify`` gets a line before long waits.
 
-    def __init__(self, api: Management, class_: Class, notify: Notify) -> None:
-        self._api, self._class, self._notify = api, class_, notify
+    ``key`` is that of an encrypted template. The service does not copy it: students would need the key for the copies.
+    """
+
+    def __init__(self, api: Management, class_: Class, notify: Notify, key: EncryptionKey | None = None) -> None:
+        self._api, self._class, self._notify, self._key = api, class_, notify, key
         self._open = Access(api, class_)
         self._lock, self._one_by_one = threading.Lock(), threading.Lock()
         self._template: Template | None = None
         self._content: Content | None = None
-        self._copies = bool(class_.template)
+        self._copies = bool(class_.template) and key is None
         self._stopped = threading.Event()
         self._busy = False
         self._busy_until, self._pause, self._succeeded = 0.0, 1.0, time.monotonic()
@@ -307,7 +312,7 @@ class _Work:
         name = self._class.template
         info = self._api.database(name)
         token = self._api.create_reading_token(name, expiration="1h")
-        with Database(self._api.endpoint.refer(info.url), token) as database:
+        with Database(self._api.endpoint.refer(info.url), token, encryption_key=self._key) as database:
             return read(database)
 
     # -- one database
