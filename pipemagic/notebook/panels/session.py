@@ -18,7 +18,7 @@ from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Table, action
 from pipemagic.notebook.panels.connection_card import ConnectionCard, clock_time
-from pipemagic.notebook.panels.forms import Line, close_widget, column, row, show
+from pipemagic.notebook.panels.forms import Line, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.tasks import LatestTask
@@ -195,11 +195,14 @@ class SessionPanel(Panel):
         before = self.cards
         if list(wanted) != list(before):
             self.cards = {name: before.get(name) or ConnectionCard(self, name) for name in wanted}
+            for name in wanted:
+                if name not in before:
+                    self.listen_to(self.cards[name])
         for name, card in self.cards.items():
             card.update(wanted[name], busy=self.busy)
         self.box.children = tuple(self.cards.values())
         for name in before.keys() - wanted.keys():
-            close_widget(before[name])
+            self._discard(before[name])
 
     def _row(self, connection: Connection, *, current: bool) -> dict[str, Any]:
         name = connection.name

@@ -207,6 +207,17 @@ def test_keep_alive(page, session):
     until(lambda: len(card(page).keep.widget.options) == 4)
 
 
+def test_a_time_that_a_page_selects_before_it_has_the_new_options(page, session):
+    panel, keep = page.panel, card(page).keep
+    panel.events.receive({"chosen": "10 min", "field": keep.id})
+    session.connection().keep_alive(300)
+    until(lambda: keep.widget.options[2] == ("5 min", 300))
+    keep.widget.set_state({"index": 2})  # of "10 min" before there were 5 minutes
+    until(lambda: session.connection().keep_alive_thread.seconds == 600)
+    session.close(session.current)
+    until(lambda: keep.id not in panel.events.on_chosen)
+
+
 def test_it_says_why_a_connection_with_temporary_tables_is_kept(page, session):
     session.run("CREATE TEMP TABLE basket (item)")
     page.panel.changed()
