@@ -187,7 +187,7 @@ def test_a_wrong_committed_answer_is_reset(birds):
     assert feedback(birds("%check grown")) == ["grown: passed, 1 of 1 point"]
     assert "EXERCISE is missing" in birds.fails("%check --reset").out
     birds(KINDS)
-    assert "the file of kinds contains no tables to restore" in birds.fails("%check kinds --reset").out
+    assert "kinds has no tables to restore" in birds.fails("%check kinds --reset").out
     assert "unknown option" in (failed := birds.fails("%%check kinds --reset\nSELECT 1")).out + failed.err
 
 
