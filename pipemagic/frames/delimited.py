@@ -68,6 +68,17 @@ _GROUPED_BY_POINT = re.compile(r"[+-]?(?:0|[1-9]\d{0,2}(?:\.\d{3})*)", re.ASCII)
 _WITH_POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?", re.ASCII)
 
 
+_GROUPS = {
+    mark: (
+        re.compile(rf"[+-]?\d{{1,3}}(?:(?:[{mark}]\d{{3}}){{2,}}|(?:[{mark}]\d{{3}})+[{point}]\d+)", re.ASCII),
+        re.compile(rf"[+-]?(?:\d{{1,3}}(?:[{mark}]\d{{3}})+|\d+)(?:[{point}]\d+)?", re.ASCII),
+        re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:[{mark}]\d{{3}})+|[+-]?\d+", re.ASCII),
+    )
+    for mark, point in (",.", ".,")
+}
+"""For each thousands separator patterns: a number that proves it, numbers of its column, and ambiguous numbers."""
+
+
 def decode(data: bytes, name: str, options: Mapping[str, Any]) -> str:
     """Return the text of a file: in the encoding of the options, of its byte order mark, otherwise in UTF-8."""
     encoding = options.get("encoding") or next((codec for mark, codec in _BOMS if data.startswith(mark)), "utf-8")
@@ -375,7 +386,6 @@ def _number_format(columns: Mapping[str, TextColumn], sep: str) -> NumberFormat:
     Raise LoadError if numbers with a comma have no certain meaning.
     """
     decimals, groups, points, point_groups = (list[tuple[str, str]]() for _ in range(4))
-    has_point_groups = False
     for name, column in columns.items():
         texts = [text.strip(" \t") for text in column.values]
         if any("," in text for text in texts) and all(
@@ -388,11 +398,8 @@ def _number_format(columns: Mapping[str, TextColumn], sep: str) -> NumberFormat:
         ):
             is_grouped = all(map(_GROUPED_BY_POINT.fullmatch, texts))
             (point_groups if is_grouped else points).append((name, next(text for text in texts if "." in text)))
-        has_point_groups = has_point_groups or (
-            any(text.count(".") > 1 for text in texts) and all(map(_GROUPED_BY_POINT.fullmatch, texts))
-        )
-    # A semicolon goes with a decimal comma, and so does 1.234.567 in another column.
-    if point_groups and (sep == ";" or has_point_groups) and not (decimals or groups or points):
+    _check_groups(columns, sep)
+    if point_groups and sep == ";" and not (decimals or groups or points):  # a semicolon goes with a decimal comma
         name, text = point_groups[0]
         raise LoadError(
             f"column {name} is ambiguous: the point in {text} may separate decimals or thousands",
@@ -416,3 +423,27 @@ def _number_format(columns: Mapping[str, TextColumn], sep: str) -> NumberFormat:
         f"column {name} is ambiguous: the comma in {text} may separate decimals or thousands",
         hint=f"{' '.join(hints)}; {as_is}",
     )
+
+
+def _check_groups(columns: Mapping[str, TextColumn], sep: str) -> None:
+    """Raise LoadError for numbers such as 1,234 that would be decimals, although 1,234,567 is in another column."""
+    texts = {name: [text.strip(" \t") for text in column.values] for name, column in columns.items()}
+    for mark, (proof, numbers, ambiguous) in _GROUPS.items():
+        proven = [
+            name
+            for name, column in texts.items()
+            if any(mark in text for text in column)
+            and all(map(numbers.fullmatch, column))
+            and any(map(proof.fullmatch, column))
+        ]
+        if not proven or mark == sep:  # 1,234 between commas stays text
+            continue
+        for name, column in texts.items():
+            text = next((text for text in column if mark in text), "")
+            if text and name not in proven and all(map(ambiguous.fullmatch, column)):
+                raise LoadError(
+                    f"column {name} is ambiguous: the {'comma' if mark == ',' else 'point'} in {text} may separate "
+                    "decimals or thousands",
+                    hint=f"add -- thousands={mark!r} or -- decimal={mark!r}; "
+                    f"to keep text, add -- dtype={{{name!r}: 'str'}}",
+                )

@@ -40,11 +40,14 @@ from pipemagic.frames.file_options import (
     ValueType,
     parse_options,
 )  # fmt: skip
+from pipemagic.sql import quote
 from pipemagic.suggestions import did_you_mean, nearest
-from pipemagic.text import mask_passwords
+from pipemagic.text import list_names, mask_passwords
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pipemagic.frames import inference
 
 _SUFFIXES = {
     "csv": "csv", "tsv": "tsv", "tab": "tsv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet",
@@ -52,8 +55,39 @@ _SUFFIXES = {
 }  # fmt: skip
 """The formats by suffix."""
 
-_MARKS = {"na", "n/a", "#n/a", "n.a.", "nan", "null", "none", "<na>", "nil", "-", "--", ".", "?", "missing", "unknown"}
-"""Texts in lower case that mean a missing value where the others are numbers or dates."""
+_MARKS = {
+    "na",
+    "n/a",
+    "#n/a",
+    "n.a.",
+    "nan",
+    "null",
+    "none",
+    "<na>",
+    "nil",
+    "-",
+    "--",
+    ".",
+    "?",
+    "missing",
+    "unknown",
+    "",
+}
+"""Texts in lower case, without blanks around them, that mean a missing value where the others are numbers or dates."""
+
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.ASCII)
+
+_CURRENCIES = "AUD BRL CAD CHF CNY CZK DKK EUR GBP HUF INR JPY KRW MXN NOK NZD PLN SEK TRY USD ZAR Fr. Rs. kr z\u0142"
+_MINUS = "\u2212"
+_SIGN = "|".join(["[$\u00a3\u00a5\u20a0-\u20bf%\u2030]", *map(re.escape, _CURRENCIES.split())])
+_DECORATED = re.compile(
+    rf"(?P<open>\(?)(?P<minus>[-{_MINUS}]?)\s*(?P<before>(?:{_SIGN})?)\s*(?P<number>[-+\d.][\deE+.,'\u2019\s-]*?)\s*"
+    rf"(?P<after>(?:{_SIGN})?)(?P<close>\)?)"
+)
+"""A number with a sign of a currency or of per cent, in parentheses if it is negative, or with the true minus sign."""
+
+_DIGITS = re.compile(r"[\d.,'\u2019\seE+-]+")
+"""The characters of numbers."""
 
 _POINTS = {".": "decimal point", ",": "decimal comma"}
 
@@ -112,11 +146,15 @@ class LeftAsText(NamedTuple):
     reason: str
     options: Sequence[str] = ()
     reads: str = ""
+    expression: str = ""
+    """The number in SQL, for the first of the columns."""
 
     def __str__(self) -> str:
         names = ", ".join(self.columns)
         subject = f"Column {names} was" if len(self.columns) == 1 else f"Columns {names} were"
         because = f"{subject} left as text because {self.reason}."
+        if self.expression:
+            return f"{because} In SQL, {self.expression} is the number."
         if len(self.options) == 1:
             return f"{because} Add -- {self.options[0]} to read {self.reads}."
         lines = [f"-- {options}" for options in self.options]
@@ -161,6 +199,10 @@ def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[LeftAsText
     numbers = {name: number for name, texts in rest.items() if (number := _number(texts)) is not None}
     plain = {name: number for name, number in numbers.items() if not number.thousands}
     decimals = {reading.decimal, *(number.decimal for number in plain.values())}
+    for name, texts in rest.items():
+        if name not in dates and name not in numbers:
+            other = _inexact(name, texts, reading) or _decorated(name, texts, reading) or _mixed_dates(name, texts)
+            yield from [other] if other else []
     for thousands in dict.fromkeys(number.thousands for number in numbers.values()):
         if thousands:
             alike = {name: number for name, number in numbers.items() if number.thousands == thousands}
@@ -221,7 +263,9 @@ def _marks_of_missing_values(texts: pd.Series[str]) -> list[str]:
         inference.typed_texts(column, inference.NumberFormat(decimal)).dtype != column.as_text().dtype
         for decimal in (".", ",")
     )
-    return texts[is_mark].tolist() if proven or _number(others) or _date(others) else []
+    reading = Reading("", is_set=False, detected=True, typed=())
+    are_values = proven or _number(others) or _date(others) or _decorated("a", others, reading)
+    return texts[is_mark].tolist() if are_values else []
 
 
 def _number(texts: pd.Series[str]) -> _Number | None:
@@ -229,16 +273,78 @@ def _number(texts: pd.Series[str]) -> _Number | None:
     from pipemagic.frames import inference
 
     values = texts.tolist()
-    for thousands in (*".,'\u2019", *inference.SPACES, ""):
-        text = next((text for text in values if thousands in text.strip()), "")
-        for decimal in (".", ",") if text else ():
-            numbers = inference.NumberFormat(decimal, thousands)
-            if decimal == thousands or inference.as_numbers(values, numbers) is None:
-                continue
-            shown = next((text for text in values if decimal in text), "")
-            if shown or thousands:
-                return _Number(text if thousands else shown, thousands, decimal if shown else "")
+    for numbers in _formats(values):
+        if inference.as_numbers(values, numbers) is None:
+            continue
+        text = next(text for text in values if numbers.thousands in text.strip())
+        shown = next((text for text in values if numbers.decimal in text), "")
+        if shown or numbers.thousands:
+            return _Number(text if numbers.thousands else shown, numbers.thousands, numbers.decimal if shown else "")
     return None
+
+
+def _formats(values: Sequence[str]) -> Iterator[inference.NumberFormat]:
+    """Yield the formats that numbers may have, with each thousands separator that is in one of the texts."""
+    from pipemagic.frames import inference
+
+    if not all(map(_DIGITS.fullmatch, values)):
+        return
+    for thousands in (*".,'\u2019", *inference.SPACES, ""):
+        if any(thousands in text.strip() for text in values):
+            yield from (inference.NumberFormat(mark, thousands) for mark in ".," if mark != thousands)
+
+
+def _inexact(name: str, texts: pd.Series[str], reading: Reading) -> LeftAsText | None:
+    """Return why a column of numbers is no column of integers or floats: one is not exact there; None if it is not."""
+    from pipemagic.frames import inference
+
+    values = texts.tolist()
+    for numbers in _formats(values):
+        text, kind = inference.inexact_number(values, numbers)
+        if not text:
+            continue
+        reason = f"{text[:40]!r} is not exact as a 64-bit {kind}"
+        is_plain = not numbers.thousands and numbers == inference.NumberFormat(reading.decimal or ".")
+        return LeftAsText([name], reason, [f"dtype={{{name!r}: 'float'}}"] if is_plain else [], "the nearest floats")
+    return None
+
+
+def _decorated(name: str, texts: pd.Series[str], reading: Reading) -> LeftAsText | None:
+    """Return a column of numbers with signs of a currency, of per cent and the like; None for another one."""
+    from pipemagic.frames import inference
+
+    values, signs = [], dict[str, str]()
+    for text in texts:
+        parts = _DECORATED.fullmatch(text.strip())
+        if parts is None or bool(parts["open"]) != bool(parts["close"]):
+            return None
+        values.append(("-" if parts["open"] or parts["minus"] else "") + parts["number"])
+        signs |= dict.fromkeys(filter(None, (parts["before"], parts["after"])), "")
+        signs |= {"(": "-", ")": ""} if parts["open"] else {}
+        signs |= {_MINUS: "-"} if _MINUS in text else {}
+    found = {
+        form: numbers.tolist()
+        for form in _formats(values)
+        if reading.decimal in ("", form.decimal) and (numbers := inference.as_numbers(values, form)) is not None
+    }
+    if not found or not signs:
+        return None
+    shown = next(text for text in texts if any(sign in text for sign in signs))
+    reason = f"{shown!r} has {list_names([repr(sign) for sign in signs])} beside the number"
+    form, numbers = next(iter(found.items()))
+    if any(others != numbers for others in found.values()):  # $1,234 may be 1.234
+        return LeftAsText([name], reason)
+    spaces = [space for space in inference.SPACES if any(space in text for text in texts)]
+    changes = signs | dict.fromkeys([*spaces, form.thousands], "") | ({",": "."} if form.decimal == "," else {})
+    changes = {old: new for old, new in changes.items() if old and any(old in text for text in texts)}
+    expression, plain = quote(name), list(texts)
+    for old, new in changes.items():
+        expression = f"replace({expression}, {quote(old, chr(39))}, '{new}')"
+        plain = [text.replace(old, new) for text in plain]
+    converted = inference.as_numbers(plain, inference.NumberFormat())
+    if converted is None or converted.tolist() != numbers:
+        return LeftAsText([name], reason)
+    return LeftAsText([name], reason, expression=f"CAST({expression} AS REAL)")
 
 
 def _date(texts: pd.Series[str]) -> _Date | None:
@@ -257,6 +363,26 @@ def _date(texts: pd.Series[str]) -> _Date | None:
         if moments.notna().all() and not any(moments.equals(others) for others in fitting.values()):
             fitting[form] = moments
     return _Date(texts.iloc[0], list(fitting)) if fitting else None
+
+
+def _mixed_dates(name: str, texts: pd.Series[str]) -> LeftAsText | None:
+    """Return a column of dates in several forms, which are in no order as text; None for another one."""
+    from pipemagic.frames import inference
+
+    forms: dict[str, str] = {}
+    for text in texts:
+        match = _DATE.match(text) or _ISO_DATE.match(text)
+        if match is None:
+            return None
+        month, day = sorted(map(int, re.findall(r"\d+", text)[:2])) if match.re is _DATE else (1, 1)
+        if not (1 <= month <= 12 and day <= 31):
+            return None
+        forms.setdefault(re.sub(r"\d", "", text), text)
+    if not forms or inference.as_moments(texts.tolist()) is not None:  # beside marks of missing values
+        return None
+    first, *others = [*forms.values(), *texts.iloc[1:2]]
+    shown = " and ".join(map(repr, [first, *others[:1]]))
+    return LeftAsText([name], f"its dates have several forms: {shown}") if others else None
 
 
 def _format(name: str) -> tuple[str, str] | None:

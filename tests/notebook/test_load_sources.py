@@ -242,7 +242,6 @@ def test_numbers_with_thousands_separators_are_named(folder, tmp_path, text, col
         (("01/31/2024 9:05", "02/01/2024 17:00"), ["%m/%d/%Y %H:%M"]),
         (("01/02/2024", "03/04/2024"), ["%d/%m/%Y", "%m/%d/%Y"]),
         (("01/01/2024", "03/03/2024"), ["%d/%m/%Y"]),
-        (("1.13.2024", "13.1.2024"), []),
         (("10.0.01", "192.168.1"), []),
     ],
 )
@@ -445,13 +444,100 @@ def test_numbers_of_two_forms_in_one_file_are_named_without_options(folder, tmp_
     assert "Add --" not in "".join(notes)
 
 
-def test_points_are_ambiguous_beside_a_column_with_two_in_a_number(folder, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "column", "number", "mark", "rows"),
+    [
+        ("a,b\n1.234.567,1.500\n2.345.678,2.250\n", "b", "1.500", ".", [[1234567, 1500], [2345678, 2250]]),
+        ("a,b\n1.234.567,1.500\n2,2250\n", "b", "1.500", ".", [[1234567, 1500], [2, 2250]]),
+        ("a|b\n1,234.5|1,500\n2|22500\n", "b", "1,500", ",", [[1234.5, 1500], [2, 22500]]),
+        ("b;a\n-7,185;-76,272,646.194\n216110791;1\n", "b", "-7,185", ",", [[-7185, -76272646.194], [216110791, 1]]),
+    ],
+)
+def test_numbers_are_ambiguous_beside_proven_thousands(folder, tmp_path, text, column, number, mark, rows):
     """1.500 beside 1.234.567 would be 1.5 in silence."""
-    (tmp_path / "n.csv").write_text("a,b\n1.234.567,1.500\n2.345.678,2.250\n")
+    (tmp_path / "n.csv").write_text(text)
     failed = folder.fails("%pipedb load n.csv --table n").out
-    assert "column b is ambiguous: the point in 1.500 may separate decimals or thousands" in failed
-    folder("%pipedb load n.csv --table n -- thousands='.'")
-    assert folder("%sql SELECT * FROM n").value.values.tolist() == [[1234567, 1500], [2345678, 2250]]
+    assert f"column {column} is ambiguous: the {'comma' if mark == ',' else 'point'} in {number} may" in failed
+    assert f"Hint: add -- thousands={mark!r} or -- " in failed
+    folder(f"%pipedb load n.csv --table n -- thousands={mark!r}")
+    assert folder("%sql SELECT * FROM n").value.values.tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("texts", "signs", "numbers"),
+    [
+        (["3,20 €", "1.150,00 €", "-7,00 €"], "'€'", [3.2, 1150, -7]),
+        (["$1,234.50", "($20.00)", "$5"], "'$', '(', ')'", [1234.5, -20, 5]),
+        (["5%", "-3%", "0.5%"], "'%'", [5, -3, 0.5]),
+        (["12,5 %", "80 %"], "'%'", [12.5, 80]),
+        (["CHF 1'200.50", "CHF 3.00"], "'CHF'", [1200.5, 3]),
+        (["\u22125", "7.5", "\u22120.25"], "'\u2212'", [-5, 7.5, -0.25]),
+        (["1\u202f234,5\u00a0EUR", "7 EUR"], "'EUR'", [1234.5, 7]),
+        (["$1,234", "$7"], "'$'", None),  # it may be 1.234
+        (["-$5", "$-6", "- $7"], "'$'", [-5, -6, -7]),
+    ],
+)
+def test_numbers_with_signs_are_named_with_their_expression_in_sql(folder, tmp_path, texts, signs, numbers):
+    """sum() of '$1,234.50' is 0, and '9%' is more than '10%'."""
+    pd.DataFrame({"the x": texts}).to_csv(tmp_path / "x.csv", sep="\t", index=False)
+    _, note = folder("%pipedb load x.csv --table x -- sep='\\t'").lines
+    assert f" has {signs} beside the number" in note
+    expression = re.search(r"In SQL, (.*) is the number\.", note)
+    assert (expression is None) == (numbers is None)
+    if expression is not None:
+        assert folder(f"%sql SELECT {expression[1]} AS n FROM x").value["n"].tolist() == numbers
+    folder('%sql CREATE TABLE y ("the x" REAL)')
+    failed = folder.fails("%pipedb load x.csv --table y --append -- sep='\\t'").out
+    assert "y declares it REAL, " in failed
+    if "would become another value" not in failed:  # a text that is a number
+        assert ("insert CAST(" in failed) == (numbers is not None)
+
+
+@pytest.mark.parametrize("texts", [["A12", "B7"], ["SKU 12", "SKU 7"], ["(12", "7)"], ["12 kg", "7 kg"], ["%", "$"]])
+def test_codes_are_no_numbers_with_signs(folder, tmp_path, texts):
+    pd.DataFrame({"x": texts}).to_csv(tmp_path / "x.csv", index=False)
+    assert len(folder("%pipedb load x.csv --table x").lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "inexact", "kind"),
+    [
+        (["12345678901234567890", "9007199254740993"], "12345678901234567890", "integer"),
+        (["0.5", "9007199254740993"], "9007199254740993", "float"),
+        (["1", "-9223372036854775809"], "-9223372036854775809", "integer"),
+        (["1e400", "2.5"], "1e400", "float"),
+    ],
+)
+def test_numbers_that_are_not_exact_are_named(folder, tmp_path, texts, inexact, kind):
+    """As text, the maximum of the first is 9007199254740993."""
+    path = tmp_path / "b.csv"
+    pd.DataFrame({"big": texts, "id": ["0012", "7"]}).to_csv(path, index=False)
+    _, note = folder("%pipedb load b.csv --table b").lines
+    assert note == (
+        f"Column big was left as text because '{inexact}' is not exact as a 64-bit {kind}. "
+        "Add -- dtype={'big': 'float'} to read the nearest floats."
+    )
+    folder("%pipedb load b.csv --table b --replace -- dtype={'big': 'float'}")
+    assert folder("%sql SELECT big FROM b").value["big"].tolist() == list(map(float, texts))
+
+
+def test_dates_in_several_forms_are_named(folder, tmp_path):
+    """As text, '13/02/2024' is before '2024-03-01', and after '01/03/2025'."""
+    for rows in ("01/31/2024\n13/02/2024", "2024-03-01\n1.2.2024", "2024-03-01\n2024-03-02 10:00\n3.4.24"):
+        (tmp_path / "d.csv").write_text(f"day\n{rows}\n")
+        _, note = folder("%pipedb load d.csv --table d --replace").lines
+        assert note.startswith("Column day was left as text because its dates have several forms: ")
+    (tmp_path / "d.csv").write_text("v\n1.10.2\n1.9.15\n")
+    assert len(folder("%pipedb load d.csv --table v").lines) == 1
+
+
+def test_a_blank_field_in_quotes_is_a_mark(folder, tmp_path):
+    (tmp_path / "n.csv").write_text('a,p\n1,5%\n" ",n/a\n3,7%\n')
+    _, note, other = folder("%pipedb load n.csv --table n").lines
+    assert note.endswith("Add -- na_values=[' ', 'n/a'] to read missing values.")
+    assert "'5%' has '%' beside the number" in other
+    folder("%pipedb load n.csv --table n --replace -- na_values=[' ', 'n/a']")
+    assert folder("%sql SELECT avg(a) AS a FROM n").value["a"].tolist() == [2]
 
 
 def test_columns_of_the_option_dtype_have_no_notes(folder, tmp_path):

@@ -153,12 +153,13 @@ def _check_texts(left: Sequence[LeftAsText], plan: LoadPlan) -> None:
     SQLite would store the texts, and sum(amount) of '1.234,50' is 1.234.
     """
     declared = dict(plan.types)
-    for columns, reason, *_ in left:
-        for name in columns:
+    for part in left:
+        for name in part.columns:
             if affinity(declared.get(name, "")) not in ("", "TEXT", "BLOB"):
                 where = f"{plan.table} declares it {declared[name]}" if plan.into or plan.keeps else declared[name]
-                message = f"column {name}: {where}, but {reason}; nothing was changed"
-                raise LoadError(message, columns=[name], declared=declared[name])
+                message = f"column {name}: {where}, but {part.reason}; nothing was changed"
+                hint = f"load the file into a new table, and insert {part.expression}" if part.expression else ""
+                raise LoadError(message, hint=hint, columns=[name], declared=declared[name])
 
 
 @contextmanager
