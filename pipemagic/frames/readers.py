@@ -289,8 +289,9 @@ def _formats(values: Sequence[str]) -> Iterator[inference.NumberFormat]:
 
     if not all(map(_DIGITS.fullmatch, values)):
         return
+    characters = set("".join(map(str.strip, values)))
     for thousands in (*".,'\u2019", *inference.SPACES, ""):
-        if any(thousands in text.strip() for text in values):
+        if not thousands or thousands in characters:
             yield from (inference.NumberFormat(mark, thousands) for mark in ".," if mark != thousands)
 
 
