@@ -230,6 +230,16 @@ def switch(database: Database, plan: LoadPlan, staging: str, total: int) -> None
             check_unique(database, staging, plan.keys)
     if plan.into and total >= SAMPLED:
         _try_out(database, plan, staging, total)
+    while (error := _try_switch(database, plan, staging, total)) is not None:
+        with nothing_changed("before the rows were added"):
+            around = plan.around_broken(database, error)
+        if around is None:
+            raise _refused(database, plan, staging, error)
+        plan = around
+
+
+def _try_switch(database: Database, plan: LoadPlan, staging: str, total: int) -> StatementError | None:
+    """Run the transaction of a switch; return the error of its statement that failed."""
     try:
         with database.open_stream() as stream:
             begins = 0 if stream.dialect is Dialect.SEED else 1  # of the statements that ran
@@ -243,15 +253,10 @@ def switch(database: Database, plan: LoadPlan, staging: str, total: int) -> None
         if _was_switched(database, staging, error):
             if isinstance(error, InterruptedRequest):
                 raise InterruptedRequest(f"interrupted, but {plan.table} contains all rows") from None
-            return
+            return None
         kind = InterruptedRequest if isinstance(error, InterruptedRequest) else LoadError
         raise kind(f"{error.message.partition(';')[0]}; nothing was changed") from None
-    if run.error is not None:
-        with nothing_changed("before the rows were added"):
-            around = plan.around_broken(database, run.error)
-        if around is None:
-            raise _refused(database, plan, staging, run.error)
-        switch(database, around, staging, total)
+    return run.error
 
 
 def _refused(database: Database, plan: LoadPlan, staging: str, error: StatementError) -> LoadError:

@@ -58,8 +58,9 @@ class LoadPlan:
     are the columns to write, with their declared types in the resulting table. ``snapshot`` is the schema when it
     was read: the switch fails if it has changed since. ``drops`` and ``creates`` are the statements of the switch
     before and after the staging table gets its name. ``keeps`` is True if a replaced table keeps its definition.
-    ``broken`` are views and triggers that are not valid: they are dropped first and created again last, because
-    SQLite renames no table beside them. ``columns`` are those of a frame, with the values in the form of these types.
+    ``broken`` are views and triggers that are not valid: they are dropped first and created again, because SQLite
+    renames no table beside them; the switch fails if this would change a view or trigger of the database. ``columns``
+    are those of a frame, with the values in the form of these types.
     """
 
     table: str
@@ -104,15 +105,17 @@ class LoadPlan:
         if self.into:
             return [check, self.insert(staging), self._all_added(total), f"DROP TABLE {quote(staging)}"]
         rename = f"ALTER TABLE {quote(staging)} RENAME TO {quote(self.table)}"
-        statements = [*(text.replace(STAGING, staging) for text in self.drops), rename, *self.creates]
-        if self.broken is not None:
-            drops, creates = self.broken.drops_of_users(), self.broken.creates(indexes=False)
-            statements = [self.broken.snapshot.check(), *drops, *statements, *creates]
-        return [check, *statements]
+        drops = [text.replace(STAGING, staging) for text in self.drops]
+        if self.broken is None:
+            return [check, *drops, rename, *self.creates]
+        is_same = self.broken.snapshot.check()
+        others = [text for text in self.broken.drops_of_users() if text not in self.drops]
+        again = [text for text in self.broken.creates(indexes=False) if text not in self.creates]
+        return [check, is_same, *others, *drops, rename, *again, *self.creates, is_same]
 
     def around_broken(self, database: Database, error: StatementError) -> LoadPlan | None:
         """Return the plan that sets the invalid view or trigger of an error aside; None for another error."""
-        broken = None if self.into else broken_objects(database, self.table, error.message, self.broken)
+        broken = None if self.into else broken_objects(database, error.message, self.broken)
         return None if broken is None else replace(self, broken=broken)
 
     def insert(self, staging: str, first: int | None = None) -> str:
@@ -141,6 +144,11 @@ class LoadPlan:
         """Convert the error of a switch to the error of the load."""
         checks = [self.snapshot.check(), *([self.broken.snapshot.check()] if self.broken else [])]
         if error.sql in checks and "malformed JSON" in error.message:
+            if self.broken is not None and error.index >= len(checks):  # the last statement
+                return LoadError(
+                    f"{self.broken.names} would not stay as they are; nothing was changed",
+                    hint="SQLite renames a table only if all views and triggers are valid: change or drop these first",
+                )
             return LoadError(f"another connection changed {self.table} meanwhile; nothing was changed by this load")
         if self.into and error.index == 2 and "malformed JSON" in error.message:
             return LoadError(

@@ -10,7 +10,7 @@ from pipemagic import sql
 from pipemagic.errors import LoadError
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, Stmt
 from pipemagic.sql import Definition, folded
-from pipemagic.text import escape_controls, shorten
+from pipemagic.text import escape_controls, list_names, shorten
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
@@ -42,7 +42,7 @@ _CONSTRAINTS = frozenset({
 
 @dataclass(frozen=True)
 class SchemaSnapshot:
-    """The schema of a table at one moment; with ``users`` also all views and triggers."""
+    """The schema of a table ('' for none) at one moment; with ``users`` also all views and triggers."""
 
     table: str
     schema: str = "[]"
@@ -178,6 +178,11 @@ class Dependents:
     snapshot: SchemaSnapshot
     autoincrement: bool = False
 
+    @property
+    def names(self) -> str:
+        """The kinds and names of the first few objects."""
+        return list_names([_shown(f"{kind} {name}") for kind, name, *_ in self.objects])
+
     def drops(self, table: Table) -> tuple[str, ...]:
         """Return the statements that drop the objects that mention the table, which a rename checks, and itself."""
         counter = _keep_counter(table.name) if self.autoincrement else ()
@@ -196,15 +201,14 @@ class Dependents:
     def creates(self, *, indexes: bool = True) -> tuple[str, ...]:
         """Return the statements that create everything again: ``indexes`` of the table, then views, then triggers.
 
-        Raise LoadError for a text that is not the definition of its object.
+        They are the texts as they are, with comments at the end. Raise LoadError for a text that is not the definition
+        of its object.
         """
         kinds = ("index", "view", "trigger") if indexes else ("view", "trigger")
-        return tuple(
-            definition_of(kind, name, on, text, _drop_first(kind, name)).text
-            for next_kind in kinds
-            for kind, name, on, text in self.objects
-            if kind == next_kind
-        )
+        found = [entry for next_kind in kinds for entry in self.objects if entry[0] == next_kind]
+        for kind, name, on, text in found:
+            definition_of(kind, name, on, text, _drop_first(kind, name))
+        return tuple(text for *_, text in found)
 
     def checks(self, table: Table, names: Sequence[str]) -> tuple[str, ...]:
         """Return statements that fail if a view or a trigger does not fit the table's new columns."""
@@ -234,7 +238,7 @@ def dependents(database: Database, table: Table) -> Dependents:
     return Dependents([entry for entry in objects if concerns(*entry)], snapshot, counts)
 
 
-def broken_objects(database: Database, table: str, message: str, others: Dependents | None) -> Dependents | None:
+def broken_objects(database: Database, message: str, others: Dependents | None) -> Dependents | None:
     """Return the invalid view or trigger of SQLite's message, with the triggers on it, added to the ``others``.
 
     The first call adds all invalid views. Return None if the message is another one, or names none but the others.
@@ -243,14 +247,15 @@ def broken_objects(database: Database, table: str, message: str, others: Depende
     """
     if not message.startswith(("error in view ", "error in trigger ")):
         return None
-    snapshot = SchemaSnapshot.read(database, table, users=True)  # first, to detect later changes
+    snapshot = SchemaSnapshot.read(database, "", users=True)  # first, to detect later changes
     objects, names = _objects(database), {entry[:2] for entry in others.objects} if others else set()
     candidates = (entry[:2] for entry in objects if message.startswith(f"error in {entry[0]} {entry[1]}: "))
     broken = next((entry for entry in candidates if entry not in names), None)
     if broken is None:
         return None
     names |= {broken, *(() if others else _invalid_views(database, objects))}
-    names |= {(kind, name) for kind, name, on, _ in objects if kind == "trigger" and ("view", on) in names}
+    views = {folded(name) for kind, name in names if kind == "view"}
+    names |= {(kind, name) for kind, name, on, _ in objects if kind == "trigger" and folded(on) in views}
     return Dependents([entry for entry in objects if entry[:2] in names], snapshot)
 
 
