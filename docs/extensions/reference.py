@@ -24,7 +24,7 @@ from pipemagic.notebook.commands.pages import error_texts, meaning_of
 from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.settings import PipeMagic, with_plugins
 from pipemagic.notebook.sql_options import PARAMETERS, RESULTS, RUNNING, sql_usage
-from pipemagic.service.api.openapi import description
+from pipemagic.service.api.openapi import DATABASE_API, description
 from pipemagic.teaching import magics as teaching
 
 HERE, PACKAGE = Path(__file__).parent, Path(errors.__file__).parent
@@ -172,12 +172,16 @@ def errors_page(group: str) -> Lines:
 
 
 def api_page(tag: str) -> Lines:
-    """Yield the endpoints with a tag, and an example of each; several paths of one endpoint are one section."""
+    """Yield who may use the endpoints with a tag, and a section with an example for each; its paths share a section."""
     found: dict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {}
     for path, methods in description()["paths"].items():
         for method, operation in methods.items():
             if operation["tags"] == [tag]:
                 found.setdefault((method.upper(), operation["summary"]), []).append((path, operation))
+    yield from table("Request Permission", (
+        (f"[`{method} {path}`](#{make_id(f'{method} {path}')})", operation["x-permission"])
+        for (method, _), ((path, operation), *_) in found.items() if tag != DATABASE_API
+    ))  # fmt: skip
     for (method, summary), ((path, operation), *others) in found.items():
         yield from (f"### `{method} {path}`", "", prose(summary.rstrip(".") + "."), "")
         yield from (prose(operation.get("description", "")), "")

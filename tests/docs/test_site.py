@@ -225,7 +225,7 @@ def test_every_operation_is_on_its_page_with_its_fields_and_an_example(page):
     without = set()
     for method, path, operation in operations():
         html = page("database-api" if operation["tags"] == [DATABASE_API] else "management-api")
-        assert f"{method} {path}" in {tag.text for tag in html("code")}
+        assert f"{method} {path}" in {tag.text for tag in html("code") if tag.find_parent("td") is None}
         sections = [tag for tag in html("section") if tag.find(["h2", "h3"]).text.startswith(f"{method} {path}¶")]
         without |= {path for section in sections if section.find("pre") is None}
         if "requestBody" in operation:
@@ -233,3 +233,17 @@ def test_every_operation_is_on_its_page_with_its_fields_and_an_example(page):
             fields = description()["components"]["schemas"][reference.rpartition("/")[2]]["properties"]
             assert set(fields) <= {tag.text for tag in html.select("td code")}, path
     assert without == {PATH, "/v2/organizations/{org}/invites/{email}"}  # which is always 404
+
+
+def test_a_table_says_who_may_use_each_operation(page):
+    """Its lines lead to the sections; paths of one section have the same permission."""
+    html = page("management-api")
+    lines = {line.td.text: line("td")[1].text for line in html.select("tr") if line.select("td a")}
+    headings = {tag.find(["h2", "h3"]).text.strip("¶"): str(tag["id"]) for tag in html("section")}
+    assert len(lines) > 50
+    assert {headings[line] for line in lines} <= {str(tag["href"])[1:] for tag in html.select("td a")}
+    for method, path, operation in operations():
+        section = next((tag for tag in html("code") if tag.text == f"{method} {path}"), None)
+        if operation["tags"] != [DATABASE_API]:
+            heading = section if section.find_parent("td") else section.find_parent("section").find(["h2", "h3"])
+            assert lines[heading.text.strip("¶")] == operation["x-permission"], path

@@ -115,7 +115,7 @@ def _describe(operation: Operation) -> dict[str, Any]:
     description: dict[str, Any] = {
         "tags": [operation.function.__module__.rpartition(".")[2]],
         "summary": summary,
-        "description": "\n\n".join(filter(None, [details, _who_may(operation)])),
+        "x-permission": _permission(operation),
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": TEXT}
               for name in re.findall(r"\{(\w+)\}", operation.path)),
@@ -125,21 +125,22 @@ def _describe(operation: Operation) -> dict[str, Any]:
         "security": [] if operation.public else [{"platform": []}],
         "responses": _responses(statuses, {JSON: {"schema": {"type": ["object", "array"]}}}),
     }  # fmt: skip
+    if details:
+        description["description"] = details
     if operation.body is not None:
         description["requestBody"] = _body(operation.body, required=not operation.body.optional)
     return description
 
 
-def _who_may(operation: Operation) -> str:
-    """Return a sentence about who may use an operation."""
+def _permission(operation: Operation) -> str:
+    """Return who may use an operation; a role includes the higher ones."""
     if operation.public:
-        return "This needs no token."
+        return "no token needed"
     if operation.operator:
-        return f"Only the operator {operation.operator}."
+        return "operator"
     if ORG in operation.path:
-        operator = " The operator may use it for every organization." if operation.for_operator else ""
-        return f"The account needs the role {operation.needs.label} in the organization, or a higher one.{operator}"
-    return "All accounts may use this."
+        return f"{operation.needs.label}{' or operator' if operation.for_operator else ''}"
+    return "any account"
 
 
 def _body(kind: type, *, required: bool = True) -> dict[str, Any]:
