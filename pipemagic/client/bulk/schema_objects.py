@@ -205,10 +205,10 @@ class Dependents:
         of its object.
         """
         kinds = ("index", "view", "trigger") if indexes else ("view", "trigger")
-        found = [entry for next_kind in kinds for entry in self.objects if entry[0] == next_kind]
-        for kind, name, on, text in found:
+        entries = [entry for next_kind in kinds for entry in self.objects if entry[0] == next_kind]
+        for kind, name, on, text in entries:
             definition_of(kind, name, on, text, _drop_first(kind, name))
-        return tuple(text for *_, text in found)
+        return tuple(text for *_, text in entries)
 
     def checks(self, table: Table, names: Sequence[str]) -> tuple[str, ...]:
         """Return statements that fail if a view or a trigger does not fit the table's new columns."""
