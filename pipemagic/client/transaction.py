@@ -131,13 +131,15 @@ class TransactionContent:
 
     ``begun`` is True after BEGIN; ``savepoints`` are the open ones, outermost first, each with the number of statements
     when it was set. ``statements`` are oldest first, without those that ROLLBACK TO undid. ``incomplete`` is True if
-    others may have run in it, whose results were too large to send.
+    others may have run in it, whose results were too large to send; ``failed`` if one failed that may have changed rows
+    before its error, as INSERT OR FAIL does.
     """
 
     begun: bool = False
     savepoints: list[tuple[str, int]] = field(default_factory=list)
     statements: list[TransactionStatement] = field(default_factory=list)
     incomplete: bool = False
+    failed: bool = False
 
     @property
     def open(self) -> bool:
@@ -155,9 +157,9 @@ class TransactionContent:
         return sum(not sql.parse(statement.text).controls_transaction for statement in self.statements)
 
     @property
-    def only_reads(self) -> bool:
-        """Whether none of its statements may have changed data or settings."""
-        return not self.incomplete and not any(map(_changes, self.statements))
+    def changes(self) -> bool:
+        """Whether one of its statements may have changed data or settings."""
+        return any(map(_changes, self.statements))
 
     def certainty(self, *, overran: bool) -> Certainty:
         """Return what is certain if it was rolled back; ``overran``: see `Transaction.overran`."""
@@ -187,7 +189,7 @@ class TransactionContent:
 
     def clear(self) -> None:
         """Make it empty, after the end of the transaction."""
-        self.begun = self.incomplete = False
+        self.begun = self.incomplete = self.failed = False
         self.savepoints, self.statements = [], []
 
     def copy(self) -> TransactionContent:
@@ -434,6 +436,10 @@ class Transaction:
     def ran_without_result(self) -> None:
         """Record that a statement may have run in the open transaction, with a result too large to send."""
         self._content.incomplete = self._content.incomplete or self.open
+
+    def failed(self) -> None:
+        """Record that a statement failed in the open transaction, perhaps after it had changed rows."""
+        self._content.failed = self._content.failed or self.open
 
     # -- what became of a loss
 

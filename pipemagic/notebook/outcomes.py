@@ -102,11 +102,14 @@ def rollback(connection: Connection) -> str:
 def _describe_end(ended: str, content: TransactionContent) -> str:
     """Return a sentence on the statements of a transaction that has ``ended``."""
     statements = plural(content.count, "statement")
-    if not content.count:
-        return "Ended the transaction. It contained no statements."
-    if content.only_reads:
+    if content.incomplete or (content.failed and not content.changes):
+        return f"{ended} the transaction."
+    if content.changes:
+        return f"{ended} {statements}."
+    if content.count:
         return f"Ended the transaction. Its {statements.removeprefix('1 ')} only read data."
-    return f"{ended} {statements}."
+    is_empty = len(content.statements) <= content.begun  # ROLLBACK TO may have undone statements behind a savepoint
+    return f"Ended the transaction. It {'contained no statements' if is_empty else 'changed nothing'}."
 
 
 def retry(connection: Connection) -> str:

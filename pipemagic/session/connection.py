@@ -274,6 +274,9 @@ class Connection:
         """Return what is known about a statement of a cell that failed."""
         if may_have_written(cell, run):
             self._transaction.ran_without_result()
+        failed = cell.statements[len(run.results) : len(run.results) + 1]
+        if not options.atomic and not all(statement.only_reads for statement in failed):
+            self._transaction.failed()
         says_open = self._transaction.open and options.says_open and not options.close
         count = self._transaction.count if says_open else None
         return self.failure(error, cell, len(run.results), before, open_after=count, atomic=options.atomic)

@@ -52,13 +52,27 @@ def test_a_transaction_over_several_cells(db, limits):
         (("SELECT a FROM t", "SELECT 1"), "Ended the transaction. Its 2 statements only read data."),
         (("SELECT a FROM t", "DELETE FROM t WHERE true"), "Rolled back 2 statements."),
         (("DELETE FROM t WHERE true", "SAVEPOINT s"), "Rolled back 1 statement."),
-        (("SAVEPOINT s", "DROP TABLE t", "ROLLBACK TO s"), "Ended the transaction. It contained no statements."),
+        (("SAVEPOINT s", "DROP TABLE t", "ROLLBACK TO s"), "Ended the transaction. It changed nothing."),
+        (("INSERT OR FAIL INTO t VALUES (1), (2), (1)",), "Rolled back the transaction."),
+        (("SELECT a FROM t", "INSERT OR FAIL INTO t VALUES (1), (2), (1)"), "Rolled back the transaction."),
+        (("INSERT OR FAIL INTO t VALUES (1), (1)", "DELETE FROM t WHERE a = 1"), "Rolled back 1 statement."),
+        (("SELECT b FROM t",), "Ended the transaction. It contained no statements."),
     ],
 )  # fmt: skip
 def test_the_end_of_a_transaction_says_what_was_in_it(db, statements, said):
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
-    db("\n".join(["%sql BEGIN", *(f"%sql {statement}" for statement in statements)]))
+    db("%sql BEGIN")
+    for statement in statements:
+        (db.fails if " FAIL " in statement or "SELECT b" in statement else db)(f"%sql {statement}")
     assert db("%pipedb rollback").lines == [said]
+
+
+@pytest.mark.parametrize("server", ["sqld"])  # the limit of the embedded service is higher
+def test_the_end_of_a_transaction_with_results_that_are_too_large(db):
+    db("%sql CREATE TABLE t (a)")
+    db("%sql BEGIN")
+    db.fails("%sql INSERT INTO t VALUES (zeroblob(12000000)) RETURNING a; SELECT 1")
+    assert db("%pipedb rollback").lines == ["Rolled back the transaction."]
 
 
 def test_a_rollback_by_a_trigger_can_be_retried(db):
