@@ -245,11 +245,33 @@ class _Statement:
         if grouped.items:
             for term in _split(having, "AND"):
                 if self.exists(source, "", columns, f"{after} HAVING {written(term)}") is False:
+                    column = self._compared_column(term)
+                    mixed = f"{after} HAVING min({column}) IS NOT max({column})"
+                    if column and self.exists(source, "", columns, mixed):
+                        one = f"HAVING {_shown(term)} compares {column} of an arbitrary row of each group"
+                        return f"{one}: write WHERE, or an aggregate function of {column}"
                     return f"no group {_verb(term)} {_shown(term)}{self._largest(source, columns, after, term)}"
         if having.items or not ("OFFSET" in self.query.part.words() or "," in self.query.clause("LIMIT").words()):
             return ""
         total = self.select(f"{self.before} SELECT count(*) FROM (SELECT {columns} FROM {source}{after})")
         return f"OFFSET skips all {_value(total[0][0])} rows" if total else ""
+
+    def _compared_column(self, term: Group) -> str:
+        """Return the column that a condition after HAVING compares, of an arbitrary row; '' for anything else."""
+        comparison = _comparison(term)
+        aliases = {alias.lower() for _, alias in self.query.select_list}
+        if comparison is None or comparison.text.lower() in aliases or self._takes_its_row():
+            return ""
+        left = nest(parse(comparison.text).tokens).top
+        is_column = len(left.items) in (1, 3) and self.query.column(left, len(left.items) - 1) is not None
+        return comparison.text if is_column else ""
+
+    def _takes_its_row(self) -> bool:
+        """Return True if the query has one min() or max(): the other columns are then those of its row."""
+        parts = [*(expression for expression, _ in self.query.select_list), self.query.clause("HAVING")]
+        calls = [(group, at) for part in parts for group, at in places(part) if is_call(group, at)]
+        names = [group.name(at).lower() for group, at in calls if kind_of_call(group, at) == "aggregate"]
+        return sum(name in ("min", "max") for name in names) == 1
 
     def _largest(self, source: str, columns: str, after: str, term: Group) -> str:
         comparison = _comparison(term)
@@ -276,11 +298,8 @@ class _Statement:
     def mixed_group(self) -> str:
         """Return a selected column that has different values in one group."""
         query, terms = self.query, {*map(comparable, grouping_terms(self.query))}
-        parts = [*(expression for expression, _ in query.select_list), query.clause("HAVING")]
-        calls = [(group, at) for part in parts for group, at in places(part) if is_call(group, at)]
-        names = [group.name(at).lower() for group, at in calls if kind_of_call(group, at) == "aggregate"]
-        if not terms or not self.source or sum(name in ("min", "max") for name in names) == 1:
-            return ""  # with one min() or max(), the other columns are those of its row
+        if not terms or not self.source or self._takes_its_row():
+            return ""
         grouped, columns = f"GROUP {written(query.clause('GROUP'))}", written(query.clause("SELECT"))
         where, having = (written(query.clause(name)) for name in ("WHERE", "HAVING"))
         for position, (expression, _) in enumerate(query.select_list, 1):

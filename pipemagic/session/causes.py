@@ -86,7 +86,9 @@ def _assigned(top: Group) -> Iterator[dict[str, _Items]]:
     """Yield the values that an UPDATE sets columns to."""
     assigned = queries_of(top, {})[0].clause("SET").split()
     items = [item for item in assigned if item.is_name(0) and item.word(1) == "="]
-    yield {folded(item.name(0)): item.items[2:] for item in items}
+    lists = [listed for item in assigned if (listed := item.group(0)) is not None]  # of (a, b) = (1, 2)
+    names = {folded(name.name(0)): () for listed in lists for name in listed.split() if name.is_name(0)}
+    yield {**names, **{folded(item.name(0)): item.items[2:] for item in items}}
 
 
 def _literal_value(words: _Items, values: Mapping[str, SqlValue]) -> object:
@@ -316,11 +318,19 @@ def _checked_values(subject: str, write: _WrittenValues) -> str:
 
 
 def _missing_parent(write: _WrittenValues, tables: Sequence[Relation]) -> str:
-    """Return the row that a new row refers to and that does not exist; for several rows, which columns refer."""
-    if write.verb != "INSERT":
-        return ""
+    """Return the row that a written row refers to and that does not exist; for several rows, which columns refer."""
     relation = write.relation
-    refers = [key for key in relation.foreign_keys if any(_may_refer(relation, key, row) for row in write.rows)]
+    if write.verb == "INSERT":
+        refers = [key for key in relation.foreign_keys if any(_may_refer(relation, key, row) for row in write.rows)]
+    else:
+        if any(folded(key.table) == folded(relation.name) for table in tables for key in table.foreign_keys):
+            return ""  # the rows that refer to this table may be the cause
+        row = write.rows[0]
+        refers = [
+            key for key in relation.foreign_keys
+            if not {*map(folded, key.columns)}.isdisjoint(row)
+            if all(row.get(folded(column), _UNKNOWN) is not None for column in key.columns)
+        ]  # fmt: skip
     if len(refers) != 1:
         return ""
     (key,) = refers

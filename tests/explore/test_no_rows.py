@@ -166,6 +166,21 @@ def test_a_condition_that_no_row_fulfils(database, condition, reason):
             "no group has sum(mass) < 10: the smallest is 3500.5",
         ),
         (
+            "SELECT year FROM penguins GROUP BY year HAVING mass >= 25000",
+            "HAVING mass >= 25000 compares mass of an arbitrary row of each group: write WHERE, or an aggregate",
+        ),
+        (
+            "SELECT p.year FROM penguins p GROUP BY p.year HAVING count(*) > 0 AND p.mass >= 25000",
+            "HAVING p.mass >= 25000 compares p.mass of an arbitrary row of each group: write WHERE, or an aggregate",
+        ),
+        ("SELECT year FROM penguins GROUP BY year HAVING year > 2010", "no group has year > 2010: the largest is 2010"),
+        ("SELECT year AS y FROM penguins GROUP BY y HAVING y > 2010", "no group has y > 2010: the largest is 2010"),
+        ("SELECT year AS y FROM penguins GROUP BY 1 HAVING year > 2010", "no group has year > 2010"),
+        (
+            "SELECT year, max(mass) FROM penguins GROUP BY year HAVING id > 9",  # that of the row with the maximum
+            "no group has id > 9: the largest is 6",
+        ),
+        (
             "SELECT id, mass / 1000 AS kg FROM penguins WHERE kg > 100",
             "no row of penguins has kg > 100: the largest is 5.7005",
         ),

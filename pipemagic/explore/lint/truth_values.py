@@ -171,6 +171,7 @@ def _names(group: Group) -> Iterator[str]:
 # -- texts and numbers that stand where a condition is expected
 
 _EQUAL = ("=", "==")
+_COMPARED = (*_EQUAL, "<>", "!=", *_ORDERED, "LIKE", "IS", "IN")
 
 
 def constant_conditions(context: Context) -> Iterator[str]:
@@ -242,7 +243,7 @@ def _name_before(part: Group, index: int) -> str:
 
 
 def joined_assignments(context: Context) -> Iterator[str]:
-    """Yield each assignment of an UPDATE that continues with AND and another assignment."""
+    """Yield each assignment of an UPDATE that continues with AND and another assignment or a condition."""
     if "SET" in context.text.upper():
         for query in context.queries:
             yield from _joined_assignments(query)
@@ -253,14 +254,25 @@ def _joined_assignments(query: Query) -> Iterator[str]:
     for item in query.clause("SET").split():
         assignments = _assignments(item)
         if len(assignments) > 1 and all(part.name(0).lower() in names for part in assignments):
-            name, parts = assignments[0].name(0), ", ".join(map(written, assignments))
-            yield f"AND makes one condition of it, so {name} becomes 0 or 1: write SET {parts}"
+            name, parts = assignments[0].name(0), ", ".join(map(written, filter(_assigns, assignments)))
+            conditions = " AND ".join(written(part) for part in assignments if not _assigns(part))
+            behind = f", and {conditions} behind WHERE" if query.clause("WHERE").items else f" WHERE {conditions}"
+            instead = f"{parts}{behind if conditions else ''}"
+            yield f"AND makes one condition of it, so {name} becomes 0 or 1: write SET {instead}"
 
 
 def _assignments(item: Group) -> list[Group]:
-    """Return the parts of a = 1 AND b = 2; an empty list for a condition that may be meant, such as a = b AND c = 2."""
+    """Return the parts of a = 1 AND b = 2 or a = 3 AND b > 2; an empty list for a condition that may be meant.
+
+    Such conditions are a = b AND c = 2, and a = :flag AND b > 2.
+    """
     words = item.words()
     cuts = [-1, *(at for at, word in enumerate(words) if word == "AND"), len(words)]
     parts = [item.slice(start + 1, end) for start, end in pairwise(cuts)]
     is_simple = len(parts[0].items) == 3 and _is_constant_value(parts[0], 2)
-    return parts if is_simple and all(part.is_name(0) and part.word(1) == "=" for part in parts) else []
+    others = _COMPARED if is_simple and _is_literal(parts[0], 2) else ("=",)
+    return parts if is_simple and all(part.is_name(0) and part.word(1) in others for part in parts) else []
+
+
+def _assigns(part: Group) -> bool:
+    return part.word(1) == "="

@@ -80,6 +80,8 @@ def author(
     else:
         probes = [Probe()]
     before, _ = results_of(connection, "", EMPTY, probes) if probes[0].sql else ([], None)
+    if not definition.commits and any(each.changes_rows and each.returns_rows for each in cell.statements):
+        probes = [*probes, Probe("result")] if before else probes
     if solved_first:
         solve()
     after, _ = results_of(connection, "", cell, probes)
@@ -91,7 +93,7 @@ def author(
     salts = _salts(definition.name, folder)
     made = definition.exercise([_with_result(*parts, definition) for parts in zip(probes, after, salts, strict=False)])
     if before:
-        made = definition.exercise(made.probes, score_of(compare_all(made.probes, before)))
+        made = definition.exercise(made.probes, score_of(compare_all(made.probes[: len(before)], before)))
     if made.baseline == 1 and not solved_first:
         raise SessionError(
             "the reference solution changes nothing", hint="check that its condition is true for some rows"
@@ -126,10 +128,11 @@ def _with_result(probe: Probe, frame: DataFrame | str, salt: str, definition: De
         raise SessionError(
             f"{probe.label or 'the result'} has {len(frame):,} rows; the limit is {MOST_ROWS:,}", hint=hint
         )
-    query = probe.sql or definition.sql
+    query = sql.split(probe.sql or definition.sql)[-1]
+    is_ordered = query.is_query and "ORDER" in query.outer_words  # RETURNING returns rows in any order
     rules = Rules(
-        ordered="ORDER" in sql.split(query)[-1].outer_words,
-        order_by=order_columns(query, list(frame.columns)),
+        ordered=is_ordered,
+        order_by=order_columns(query.text, list(frame.columns)) if is_ordered else (),
         columns_in_order=definition.columns == "in order",
         check_names=definition.names == "checked",
         tolerance=definition.tolerance,

@@ -251,8 +251,7 @@ def hidden_score(check: Check, *, reference: str, data: str) -> float | None:
 def score_on(exercise: Exercise, expected: Sequence[DataFrame | str], actual: Sequence[object]) -> float:
     """Return the score of results on other data, from 0 to 1; a value that is no frame has none."""
     rules = [probe.rules for probe in exercise.probes]
-    scores = [_score(*parts) for parts in zip(expected, actual, rules, strict=True)]
-    return _above(exercise.baseline, sum(scores) / len(scores))
+    return _total(exercise, [_score(*parts) for parts in zip(expected, actual, rules, strict=True)])
 
 
 def _problem(exercise: Exercise, cell: Cell, connection: Connection) -> str:
@@ -270,12 +269,12 @@ def _problem(exercise: Exercise, cell: Cell, connection: Connection) -> str:
 
 
 def _compared(exercise: Exercise, actual: Sequence[DataFrame | str], text: str, reason: str = "") -> Check:
-    """Compare the results of all probes; the state before an answer gets no points."""
+    """Compare the results of all probes."""
     compared = compare_all(exercise.probes, actual, text, reason)
     expected = [unpack(probe.expected) if probe.expected else None for probe in exercise.probes]
     found = [comparison.messages for comparison in compared]
     lines = lines_of(exercise.probes, list(zip(expected, actual, found, strict=True)))
-    score = _above(exercise.baseline, score_of(compared))
+    score = _total(exercise, [comparison.score for comparison in compared])
     with_rows = (pair for pair in zip(exercise.probes, compared, strict=True) if pair[0].kind in ("", "rows"))
     probe, first = next((pair for pair in with_rows if pair[1].difference is not None), (Probe(), Comparison(0)))
     heading = first.heading
@@ -307,6 +306,17 @@ def _score(expected: DataFrame | str, actual: object, rules: Rules) -> float:
     if isinstance(expected, str) or not isinstance(actual, DataFrame):
         return 0
     return compare(expected, actual, rules).score
+
+
+def _total(exercise: Exercise, scores: Sequence[float]) -> float:
+    """Return the score of an answer: that of its rows, of the state after it, or the mean of both.
+
+    The state before an answer gets no points.
+    """
+    own = [score for probe, score in zip(exercise.probes, scores, strict=True) if not probe.sql]
+    state = [score for probe, score in zip(exercise.probes, scores, strict=True) if probe.sql]
+    parts = [*own, *([_above(exercise.baseline, sum(state) / len(state))] if state else [])]
+    return sum(parts) / len(parts)
 
 
 def _above(baseline: float, score: float) -> float:

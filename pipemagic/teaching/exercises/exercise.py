@@ -43,11 +43,12 @@ Kind: TypeAlias = Literal["", "rows", "columns", "indexes", "foreign keys", "obj
 class Probe(msgspec.Struct, frozen=True, omit_defaults=True):
     """A result to compare: of the student's last query, or of a query on the state afterwards.
 
-    ``label`` describes the result, ``sql`` is the query; both are '' for the student's own result. ``expected`` are the
-    packed columns and rows (see `pack`); without them ``digest`` is the digest of the result with ``salt``, and
-    ``columns``, ``rows`` and ``unordered`` are its columns, its number of rows, and its digest in any order if the
-    order counts. ``kind`` is what a query on the table with the name ``label`` returns; objects are tables, views and
-    triggers, of which the answer must create those in ``created``.
+    ``label`` describes the result, ``sql`` is the query; ``sql`` is '' for the student's own result, ``label`` too
+    unless the state is compared as well. ``expected`` are the packed columns and rows (see `pack`); without them
+    ``digest`` is the digest of the result with ``salt``, and ``columns``, ``rows`` and ``unordered`` are its columns,
+    its number of rows, and its digest in any order if the order counts. ``kind`` is what a query on the table with the
+    name ``label`` returns; objects are tables, views and triggers, of which the answer must create those in
+    ``created``.
     """
 
     label: str = ""

@@ -36,6 +36,7 @@ _MOST_MILLISECONDS = 300
 """For the queries that find out why a statement found no row."""
 
 NO_ROWS = "no statement returns rows: the answer must end with a SELECT"
+NOT_RETURNED = "no statement returns rows: add RETURNING"
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def results_of(
         raise messages.statement_error(failure, [])
     ran = Ran(outcomes(cell, done.results), *why)
     own = ran.result
-    rows = frame_of(own.columns, own.rows) if own else NO_ROWS
+    no_rows = NOT_RETURNED if probes and probes[0].sql else NO_ROWS
+    rows = frame_of(own.columns, own.rows) if own else no_rows
     return [rows if result is None else result for result in results], ran
 
 

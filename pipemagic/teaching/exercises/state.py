@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _LABELLED = re.compile(r"(?P<label>[^:]*\S)\s*:\s+(?P<query>(?:SELECT|WITH|VALUES)\b.*)", re.IGNORECASE | re.DOTALL)
 _QUERY = re.compile(r"(?:SELECT|WITH|VALUES)\b", re.IGNORECASE)
 _PRAGMA = re.compile(r"\bpragma_(\w+)\s*\(\s*(['\"]?)([\w.]+)\2\s*[,)]", re.IGNORECASE)
+_NO_TABLE = re.compile(r"no such table: (?:main\.)?(.+)")
 _PRAGMAS: dict[str, Kind] = {
     "table_info": "columns",
     "table_xinfo": "columns",
@@ -84,9 +85,9 @@ def lines_of(probes: Sequence[Probe], results: Sequence[tuple[Any, Any, Sequence
 
     An expected frame is None if only its digest is stored, an actual one is a text for a query that failed.
     """
-    missing: set[str] = set()
-    of_other_kind: set[str] = set()
-    lines: list[str] = []
+    absent = {} if any(probe.kind == "objects" for probe in probes) else _missing_tables(probes, results)
+    missing, of_other_kind = {*absent}, set[str]()
+    lines = [*absent.values()]
     for probe, (expected, actual, found) in zip(probes, results, strict=True):
         if probe.kind == "rows" and isinstance(actual, str) and "no such table" in actual:
             missing.add(probe.label.lower())
@@ -101,6 +102,7 @@ def lines_of(probes: Sequence[Probe], results: Sequence[tuple[Any, Any, Sequence
     for probe, (expected, actual, found) in zip(probes, results, strict=True):
         name = probe.label.lower()
         is_known = bool(probe.kind) and (name in missing or (name in of_other_kind and probe.kind != "rows"))
+        is_known = is_known or not absent.keys().isdisjoint(_tables_of(probe, actual))
         if not found or probe.kind == "objects" or is_known:
             continue
         words: Sequence[str] = found
@@ -117,6 +119,26 @@ def lines_of(probes: Sequence[Probe], results: Sequence[tuple[Any, Any, Sequence
                     words = [line for line in found if not _ON_COLUMNS.fullmatch(line)]
         lines += [f"{probe.label}: {line}" if probe.label else line for line in words]
     return list(dict.fromkeys(lines)) or [line for *_, found in results for line in found]
+
+
+def _tables_of(probe: Probe, actual: Any) -> list[str]:
+    """Return the tables that a probe's pragmas name and the one that its query does not find, in lower case."""
+    match = _NO_TABLE.search(actual) if probe.sql and isinstance(actual, str) else None
+    names = [match[1]] if match else [table for _, _, table in _PRAGMA.findall(probe.sql)]
+    return [name.lower() for name in names]
+
+
+def _missing_tables(probes: Sequence[Probe], results: Sequence[tuple[Any, Any, Sequence[str]]]) -> dict[str, str]:
+    """Return a line on each table or view that queries on the state do not find, by its name."""
+    lines: dict[str, str] = {}
+    for probe, (expected, actual, _) in zip(probes, results, strict=True):
+        is_empty = not isinstance(actual, str) and not len(actual)
+        if isinstance(actual, str) or (probe.kind == "columns" and is_empty and expected is not None and len(expected)):
+            is_table = probe.kind == "columns" and bool(_key(_by_name(expected)))  # a view has no key
+            for name in _tables_of(probe, actual):
+                line = f"{'table ' * is_table}{shown(name)} is missing"
+                lines[name] = line if is_table else lines.get(name, line)
+    return lines
 
 
 def _rows(frame: DataFrame) -> list[tuple[Any, ...]]:

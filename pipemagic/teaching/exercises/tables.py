@@ -214,7 +214,7 @@ def _nothing_stored(exercise: Exercise) -> SessionError:
     if variable:
         hint = f"assign {variable} again, then run %check {name} {variable}"
         return SessionError(f"{name} has no tables to restore: its answer is the variable {variable}", hint=hint)
-    if not all(probe.sql for probe in exercise.probes):
+    if not exercise.probes[0].sql:
         hint = f"change the SQL below %%check {name}, and run its cell again"
         return SessionError(f"{name} has no tables to restore: its answer is a query", hint=hint)
     hint = f"%%check {name} undoes the statements below it; to undo others, {_AGAIN}"

@@ -71,6 +71,56 @@ def test_the_state_after_statements(any_session, tmp_path, reference, wrong):
     assert state(any_session) == before  # everything was rolled back
 
 
+RETURNS = "INSERT INTO islands (name, area) SELECT 'Petermann', 2 ORDER BY 1 RETURNING name"
+
+
+@pytest.mark.parametrize("any_session", ["in_process", "on_sqld", "on_seed"], indirect=True)
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("INSERT INTO islands VALUES ('Petermann', 2) RETURNING name", ""),
+        ("INSERT INTO islands VALUES ('Petermann', 2); SELECT name FROM islands WHERE area = 2 AND name > 'P'", ""),
+        ("INSERT INTO islands VALUES ('Petermann', 2)", "no statement returns rows: add RETURNING"),
+        ("INSERT INTO islands VALUES ('Petermann', 2) RETURNING *", "column area is unexpected"),
+        ("INSERT INTO islands VALUES ('Petermann', 2) RETURNING area", "column area instead of name"),
+        ("INSERT INTO islands VALUES ('Petermann', 2) RETURNING area AS name", "1 of 1 row differs"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("header", ["", "-- state: SELECT name, area FROM islands\n", "-- feedback: pass or fail\n"])
+def test_rows_that_a_change_returns_are_compared_as_well(any_session, tmp_path, header, text, line):
+    exercise = make(any_session, tmp_path, f"{header}{RETURNS}")
+    check = answer(any_session, exercise, text)
+    assert check.passed is not bool(line)
+    if "fail" not in header or "column" in line:
+        assert check.messages[:1] == ((f"result: {line}",) if line else ())
+    assert bool(check.messages) is bool(line)
+    assert check.score == 1 if not line else 0.5 <= check.score < 1  # half of the points are for the table
+    other = "INSERT INTO islands VALUES ('Petermann', 3) RETURNING name"
+    assert any("islands: " in found for found in answer(any_session, exercise, other).messages)
+
+
+def test_hidden_data_compare_rows_that_a_change_returns(session, tmp_path):
+    text = "UPDATE islands SET area = 0 WHERE area < 100 RETURNING name"
+    data = "INSERT INTO islands VALUES ('Petermann', 2)"
+    exercise = make(session, tmp_path, f"-- hidden: {data}\n{text}")
+    for end, score in [("name", 1), ("(CASE name WHEN 'Dream' THEN 'Dream' ELSE 'Torgersen' END) AS name", 0.5)]:
+        check = answer(session, exercise, text.replace("RETURNING name", f"RETURNING {end}"))
+        assert check.passed
+        found = hidden_score(check, reference=text, data=data)
+        assert found == 1 if score == 1 else 0.5 <= found < 1
+
+
+def test_a_change_in_another_cell_returns_nothing_to_compare(session, tmp_path):
+    exercise = make(session, tmp_path, f"-- solution: %sql {RETURNS}\n{RETURNS}")
+    session.run(RETURNS.partition(" RETURNING")[0])
+    assert check_state(exercise, session.connection()).passed
+
+
+def test_a_reference_that_returns_rows_and_changes_none_is_refused(session, tmp_path):
+    with pytest.raises(SessionError, match="the reference solution changes nothing"):
+        make(session, tmp_path, "DELETE FROM islands WHERE area < 0 RETURNING name")
+
+
 def test_queries_on_the_state(session, tmp_path):
     exercise = make(
         session,

@@ -65,6 +65,27 @@ def test_a_wrong_state_in_words(session, tmp_path, reference, text, lines):
     assert "column_name" not in str(wrong.difference)
 
 
+ROWS = "-- state: SELECT day, wind FROM storms\n"
+COLUMNS = "-- state: SELECT name, type, pk FROM pragma_table_info('storms')\n"
+INDEXES = "-- state: SELECT name FROM pragma_index_list('storms')\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "reference", "line"),
+    [
+        (ROWS + COLUMNS + INDEXES, STORMS, "table storms is missing"),
+        (COLUMNS.replace("state: ", "state: columns: "), STORMS, "table storms is missing"),
+        (ROWS, STORMS, "storms is missing"),  # a view would be as good
+        (ROWS + COLUMNS, "CREATE VIEW storms AS SELECT 'x' AS day, 1 AS wind", "storms is missing"),
+        (ROWS + "-- feedback: pass or fail\n", STORMS, "storms is missing"),
+        (ROWS.replace("storms", "storms JOIN islands"), STORMS, "storms is missing"),
+    ],
+)
+def test_a_table_of_several_states_is_missing_once(session, tmp_path, header, reference, line):
+    exercise = make(session, tmp_path, f"{header}{reference}")
+    assert list(answer(session, exercise, "CREATE TABLE storm (day TEXT)").messages) == [line]
+
+
 def test_the_rows_that_differ_have_their_label(session, tmp_path):
     exercise = make(session, tmp_path, "UPDATE penguins SET mass = 1")
     wrong = answer(session, exercise, "UPDATE penguins SET mass = 2")
@@ -88,7 +109,7 @@ def test_a_pragma_is_read_in_words(session, tmp_path):
     assert wrong.messages == ("storms: day must be the PRIMARY KEY", "storms: wind must be NOT NULL")
     assert wrong.difference is None
     missing = answer(session, exercise, "CREATE TABLE storm (day TEXT)")
-    assert missing.messages[0] == "rows of storms: no such table: storms"
+    assert missing.messages[0] == "table storms is missing"
 
 
 @pytest.mark.parametrize(
