@@ -106,7 +106,7 @@ def test_a_class_that_records_no_answers_shows_none(page, made):
     for seat in made.seats:
         work(seat, "0, 0, NULL, 'first', 1, 2")
     panel = page("class")
-    panel.wait("3 of 3 connected, 0 passed all 1 exercise")
+    panel.wait("3 of 3 connected, 0 passed the exercise")
     assert panel.rows("Exercises") == [["first", "3", "0", "1.0", "1 of 2"]]
     assert "No wrong answer is that of three students or more now." not in panel.words
 
@@ -116,7 +116,7 @@ def test_the_panel_reads_again_while_it_is_displayed(page, made, monkeypatch):
     panel = page("class")
     panel.wait("0 of 3 connected, 0 with errors")
     work(made.seats[0], "1, 0, NULL, 'one', 2, 2")
-    panel.wait("1 of 3 connected, 1 passed all 1 exercise, 0 with errors")
+    panel.wait("1 of 3 connected, 1 passed the exercise, 0 with errors")
     panel.panel.unmount()
     until(lambda: "pipemagic: Class panel" not in [thread.name for thread in threading.enumerate()])
     until(lambda: not panel.panel.reading.busy)
@@ -173,7 +173,7 @@ def test_the_saved_form_has_numbers_only(page, made):
     work(made.seats[0], "1, 1, 'no such table: x', 'one', 2, 2")
     panel = page("class")
     panel.wait("1 of 3 connected")
-    line = "sql: 1 of 3 connected, 1 passed all 1 exercise, 1 with errors"
+    line = "sql: 1 of 3 connected, 1 passed the exercise, 1 with errors"
     assert panel.text == f"Class\n{line}"
     assert line in panel.html
     assert "Ada" not in panel.html

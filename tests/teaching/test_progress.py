@@ -336,7 +336,7 @@ def test_the_teacher_reads_what_the_students_did(seat, often, monkeypatch):
     assert (first.cells, first.errors, first.error) == (1, 1, "no such column: nope")
     assert (first.exercises, first.passed({"one"})) == ({"one": Tries(2.0, 2.0, 1)}, 1)
     assert all(row.problem and row.connected is None for row in rows[1:])
-    assert summary(rows) == "1 of 3 connected, 1 passed all 1 exercise, 1 with errors, 2 databases not readable"
+    assert summary(rows) == "1 of 3 connected, 1 passed the exercise, 1 with errors, 2 databases not readable"
     assert table_of(rows, first.last + 150)[0][2:] == ("2 min ago", "1", "1", "1 of 1", "no such column: nope")
     assert table_of(rows, 0)[1][0::6] == ("Zoë (2)", rows[1].problem)
 

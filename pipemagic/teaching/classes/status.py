@@ -250,7 +250,7 @@ def summary(rows: Sequence[Progress]) -> str:
     problems = sum(bool(row.problem) for row in rows)
     parts = [
         f"{sum(row.connected is not None for row in rows)} of {len(rows)} connected",
-        f"{passed} passed all {plural(count, 'exercise')}" if count else "",
+        f"{passed} passed {'the exercise' if count == 1 else f'all {count} exercises'}" if count else "",
         f"{sum(bool(row.errors) for row in rows)} with errors",
         f"{plural(problems, 'database')} not readable" if problems else "",
     ]

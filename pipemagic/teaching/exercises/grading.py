@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pipemagic import launcher
-from pipemagic.errors import PipemagicError, SessionError, StatementError
+from pipemagic.errors import ConnectError, PipemagicError, SessionError, StatementError
 from pipemagic.session.tokens import DATABASE_URL
 from pipemagic.teaching.exercises.checking import Check, hidden_score, results
 from pipemagic.teaching.exercises.exercise import Definition
@@ -205,6 +205,8 @@ class Assignment:
                 )
                 if "no database is connected" in mark.message:
                     hint = f"the cell that connects is not released: set {DATABASE_URL} to a database for grading"
+                elif self.shares_database and ConnectError.__name__ in mark.message:
+                    hint = f"start the service of {DATABASE_URL}, or set {DATABASE_URL} to another database"
                 raise SessionError(
                     f"with its solutions, {self.source.name} has {mark.points:g} of {mark.of:g} points in "
                     f"{mark.exercise}: {mark.message}",

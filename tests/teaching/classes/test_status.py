@@ -59,7 +59,7 @@ def test_the_text(made, run):
         "one       1      1       1.0       2 of 2",
     ])  # fmt: skip
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(made.expires))
-    assert err == f"sql: 2 of 3 connected, 1 passed all 1 exercise, 2 with errors. The lesson ends at {end}.\n"
+    assert err == f"sql: 2 of 3 connected, 1 passed the exercise, 2 with errors. The lesson ends at {end}.\n"
 
 
 def test_the_json_is_not_shortened(made, run):
@@ -113,7 +113,7 @@ def students(*exercises):
 def test_exercises_that_one_student_invented_do_not_count():
     rows = students(["one", "two"], ["one"], ["one", *map(str, range(200))], [])
     assert exercises_of(rows) == {"one"}
-    assert summary(rows) == "0 of 4 connected, 3 passed all 1 exercise, 0 with errors"
+    assert summary(rows) == "0 of 4 connected, 3 passed the exercise, 0 with errors"
     assert [texts[5] for texts in table_of(rows, 0)] == ["1 of 1", "1 of 1", "1 of 1", "0 of 1"]
 
 

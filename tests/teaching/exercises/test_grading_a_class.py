@@ -226,3 +226,14 @@ def test_notebooks_that_share_a_database_run_one_at_a_time(course, submit, monke
     monkeypatch.setenv("PIPEMAGIC_URL", "http://127.0.0.1:1")
     with pytest.raises(SessionError, match="cannot run 2 notebooks at a time, since all of them use the database of"):
         graded(course, submit("ada/birds.ipynb"), jobs=2)
+
+
+def test_a_service_that_does_not_run_is_named_and_not_the_files(course, submit, tmp_path, monkeypatch):
+    teacher = shutil.copytree(course / "teacher", tmp_path / "teacher")
+    notebook = nbformat.read(teacher / "birds.ipynb", as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if cell.source != ADDED]  # it would skip the solutions
+    nbformat.write(notebook, teacher / "birds.ipynb")
+    monkeypatch.setenv("PIPEMAGIC_URL", "http://127.0.0.1:1")
+    with pytest.raises(SessionError, match="ConnectError: ") as caught:
+        grade({"ada": submit("ada/birds.ipynb")}, teacher / "birds.ipynb")
+    assert caught.value.hint == "start the service of PIPEMAGIC_URL, or set PIPEMAGIC_URL to another database"
