@@ -248,8 +248,8 @@ class _Statement:
                     column = self._compared_column(term)
                     mixed = f"{after} HAVING min({column}) IS NOT max({column})"
                     if column and self.exists(source, "", columns, mixed):
-                        one = f"HAVING {_shown(term)} compares {column} of an arbitrary row of each group"
-                        return f"{one}: write WHERE, or an aggregate function of {column}"
+                        compares = f"HAVING {_shown(term)} compares {column} of an arbitrary row of each group"
+                        return f"{compares}: write WHERE, or an aggregate function of {column}"
                     return f"no group {_verb(term)} {_shown(term)}{self._largest(source, columns, after, term)}"
         if having.items or not ("OFFSET" in self.query.part.words() or "," in self.query.clause("LIMIT").words()):
             return ""

@@ -86,8 +86,8 @@ def _assigned(top: Group) -> Iterator[dict[str, _Items]]:
     """Yield the values that an UPDATE sets columns to."""
     assigned = queries_of(top, {})[0].clause("SET").split()
     items = [item for item in assigned if item.is_name(0) and item.word(1) == "="]
-    lists = [listed for item in assigned if (listed := item.group(0)) is not None]  # of (a, b) = (1, 2)
-    names = {folded(name.name(0)): () for listed in lists for name in listed.split() if name.is_name(0)}
+    groups = [group for item in assigned if (group := item.group(0)) is not None]  # of (a, b) = (1, 2)
+    names = {folded(name.name(0)): () for group in groups for name in group.split() if name.is_name(0)}
     yield {**names, **{folded(item.name(0)): item.items[2:] for item in items}}
 
 
