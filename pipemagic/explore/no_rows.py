@@ -367,6 +367,8 @@ class _Scope:
                 expression, f"lower(trim({expression}, {_BLANKS})) IN ('', 'null', 'na', 'n/a', 'nan', 'none')"
             )
         comparison = _comparison(term)
+        if why := _of_null_values(term):
+            return f": {why}"
         if comparison is None or comparison.is_negated:
             return ""
         text, operator = comparison.text, comparison.operator

@@ -163,7 +163,7 @@ class Refusal:
 
 
 ONLY_FULL_ACCESS = "this database accepts only tokens with full access; no token was created"
-"""The hint for a read-only token that a database refuses. The request is not sent again without that limit."""
+"""The hint for a read-only token that a database refuses; only `Management.create_reading_token` asks for another."""
 
 
 class OnlyFullAccess(ServerError):

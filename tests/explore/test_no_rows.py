@@ -270,7 +270,13 @@ def test_a_column_with_different_values_in_one_group(database, query, group, col
         ("mass NOT IN (1, NULL)", "NOT IN with a NULL in its list is never true: remove the NULL"),
         ("NOT mass IN (1, NULL)", "NOT IN with a NULL in its list is never true: remove the NULL"),
         ("NOT (mass NOT IN (NULL))", "IN (NULL) is never true: write IS NULL"),
+        ("mass NOT IN (NULL)", "NOT IN (NULL) is never true: write IS NOT NULL"),
+        ("NOT mass IN (NULL, NULL)", "NOT IN (NULL) is never true: write IS NOT NULL"),
         ("mass BETWEEN 1 AND NULL", "BETWEEN with NULL as a bound is never true"),
+        (
+            "mass BETWEEN 1 AND NULL OR mass = 1",
+            "no row of penguins fulfils mass BETWEEN 1 AND NULL OR mass = 1: BETWEEN with NULL as a bound is",
+        ),
         ("mass NOT BETWEEN NULL AND 9000", "no row of penguins has mass NOT BETWEEN NULL AND 9000"),
         ("mass IN (1, NULL)", "no row of penguins has mass IN (1, NULL): the values are "),
     ],

@@ -74,9 +74,9 @@ def text_bits(context: Context) -> Iterator[str]:
 def null_list(listed: Group, *, is_negated: bool) -> str:
     """Return why IN, or NOT IN, is never true with a list that has a NULL; '' if it may be true."""
     has_null = [element.words() == ["NULL"] for element in listed.split()]
-    if is_negated:
-        return "NOT IN with a NULL in its list is never true: remove the NULL" if any(has_null) else ""
-    return "IN (NULL) is never true: write IS NULL" if has_null and all(has_null) else ""
+    if has_null and all(has_null):
+        return f"{'NOT ' * is_negated}IN (NULL) is never true: write IS {'NOT ' * is_negated}NULL"
+    return "NOT IN with a NULL in its list is never true: remove the NULL" if is_negated and any(has_null) else ""
 
 
 def null_lists(context: Context) -> Iterator[str]:

@@ -312,7 +312,8 @@ class _Work:
         name = self._class.template
         info = self._api.database(name)
         token = self._api.create_reading_token(name, expiration="1h")
-        with Database(self._api.endpoint.refer(info.url), token, encryption_key=self._key) as database:
+        url = self._api.endpoint.refer(info.url)
+        with Database(url, token, read_only=True, encryption_key=self._key) as database:
             return read(database)
 
     # -- one database
