@@ -196,7 +196,12 @@ def check_state(exercise: Exercise, connection: Connection) -> Check:
     """
     if not all(probe.sql for probe in exercise.probes):
         instead = f"%check {exercise.name} {exercise.variable}" if exercise.variable else f"%%check {exercise.name}"
-        raise SessionError(f"{exercise.name} checks a result, not the state of the database", hint=instead)
+        what = (
+            "the rows that an answer returns as well"
+            if exercise.probes[0].sql
+            else "a result, not the state of the database"
+        )
+        raise SessionError(f"{exercise.name} checks {what}", hint=instead)
     actual, _ = results_of(connection, "", EMPTY, exercise.probes)
     notes = _unseen(exercise, connection)
     if is_at_start(exercise, connection) if exercise.commits else _scores_as_before(exercise, actual):

@@ -9,6 +9,8 @@ from pipemagic.errors import SessionError, StatementError
 from pipemagic.teaching.exercises import Exercise, points, results
 from pipemagic.teaching.exercises.authoring import order_columns
 from pipemagic.teaching.exercises.checking import Check, check_cell, check_frame, check_state, hidden_score, record
+from pipemagic.teaching.exercises.grading import verified_points
+from pipemagic.teaching.exercises.release import fingerprint
 from pipemagic.teaching.exercises.running import EMPTY
 from pipemagic.teaching.magics import Feedback, summary
 
@@ -104,13 +106,22 @@ def test_hidden_data_compare_rows_that_a_change_returns(session, tmp_path):
     data = "INSERT INTO islands VALUES ('Petermann', 2)"
     exercise = make(session, tmp_path, f"-- hidden: {data}\n{text}")
     for end, score in [("name", 1), ("(CASE name WHEN 'Dream' THEN 'Dream' ELSE 'Torgersen' END) AS name", 0.5)]:
+        results.clear()
         check = answer(session, exercise, text.replace("RETURNING name", f"RETURNING {end}"))
         assert check.passed
         found = hidden_score(check, reference=text, data=data)
         assert found == 1 if score == 1 else 0.5 <= found < 1
+        graded = {"reference": text, "data": data}
+        if score == 1:
+            assert verified_points("one", fingerprint(exercise), **graded) == 1
+            continue
+        with pytest.raises(SessionError, match="correct on the visible data, wrong on the hidden data"):
+            verified_points("one", fingerprint(exercise), **graded)
 
 
 def test_a_change_in_another_cell_returns_nothing_to_compare(session, tmp_path):
+    with pytest.raises(SessionError, match="one checks the rows that an answer returns as well"):
+        check_state(make(session, tmp_path, RETURNS), session.connection())
     exercise = make(session, tmp_path, f"-- solution: %sql {RETURNS}\n{RETURNS}")
     session.run(RETURNS.partition(" RETURNING")[0])
     assert check_state(exercise, session.connection()).passed
