@@ -386,19 +386,20 @@ def _number_format(columns: Mapping[str, TextColumn], sep: str) -> NumberFormat:
     Raise LoadError if numbers with a comma have no certain meaning.
     """
     decimals, groups, points, point_groups = (list[tuple[str, str]]() for _ in range(4))
-    for name, column in columns.items():
-        texts = [text.strip(" \t") for text in column.values]
+    stripped = {name: [text.strip(" \t") for text in column.values] for name, column in columns.items()}
+    for name, texts in stripped.items():
         if any("," in text for text in texts) and all(
             _WITH_COMMA.fullmatch(text) or _INTEGER.fullmatch(text) for text in texts
         ):
             is_grouped = all(map(_GROUPED.fullmatch, texts))
-            (groups if is_grouped else decimals).append((name, next(text for text in texts if "," in text)))
+            if not is_grouped or not any(text.count(",") > 1 for text in texts):  # 1,234,567 has no decimals
+                (groups if is_grouped else decimals).append((name, next(text for text in texts if "," in text)))
         elif any("." in text for text in texts) and all(
             _WITH_POINT.fullmatch(text) or _INTEGER.fullmatch(text) for text in texts
         ):
             is_grouped = all(map(_GROUPED_BY_POINT.fullmatch, texts))
             (point_groups if is_grouped else points).append((name, next(text for text in texts if "." in text)))
-    _check_groups(columns, sep)
+    _check_groups(stripped, sep)
     if point_groups and sep == ";" and not (decimals or groups or points):  # a semicolon goes with a decimal comma
         name, text = point_groups[0]
         raise LoadError(
@@ -425,10 +426,11 @@ def _number_format(columns: Mapping[str, TextColumn], sep: str) -> NumberFormat:
     )
 
 
-def _check_groups(columns: Mapping[str, TextColumn], sep: str) -> None:
+def _check_groups(texts: Mapping[str, Sequence[str]], sep: str) -> None:
     """Raise LoadError for numbers such as 1,234 that would be decimals, although 1,234,567 is in another column."""
-    texts = {name: [text.strip(" \t") for text in column.values] for name, column in columns.items()}
     for mark, (proof, numbers, ambiguous) in _GROUPS.items():
+        if mark == sep:  # 1,234 between commas stays text
+            continue
         proven = [
             name
             for name, column in texts.items()
@@ -436,9 +438,7 @@ def _check_groups(columns: Mapping[str, TextColumn], sep: str) -> None:
             and all(map(numbers.fullmatch, column))
             and any(map(proof.fullmatch, column))
         ]
-        if not proven or mark == sep:  # 1,234 between commas stays text
-            continue
-        for name, column in texts.items():
+        for name, column in texts.items() if proven else ():
             text = next((text for text in column if mark in text), "")
             if text and name not in proven and all(map(ambiguous.fullmatch, column)):
                 raise LoadError(

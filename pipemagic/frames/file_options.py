@@ -66,8 +66,6 @@ def parse_options(words: Sequence[str], kinds: Mapping[str, ValueType], reader: 
         if name not in kinds:
             hint = did_you_mean(name, kinds) or f"the options are {', '.join(sorted(kinds))}"
             raise LoadError(f"{name} is not an option for {reader} files", hint=hint)
-        if name in options:
-            raise LoadError(f"{name} is specified twice")
         try:
             value = ast.literal_eval(text.strip())
         except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -79,8 +77,22 @@ def parse_options(words: Sequence[str], kinds: Mapping[str, ValueType], reader: 
             raise LoadError(f"{name} cannot be {text.strip()[:_ITEM]}", hint=f"write -- {name}={kinds[name].example}")
         if isinstance(value, int) and value < 0:
             raise LoadError(f"{name} must not be negative")
-        options[name] = value
+        options[name] = _joined(name, options[name], value) if name in options else value
     return options
+
+
+def _joined(name: str, first: object, second: object) -> object:
+    """Return all values of an option that is specified again, as a note on the file says; raise LoadError for two."""
+    match first, second:
+        case dict(), dict() if all(first[key] == second[key] for key in first.keys() & second.keys()):
+            return {**first, **second}
+        case list() | tuple() | set(), list() | tuple() | set():
+            return [*first, *second]
+        case str(), list():
+            return [first, *second]
+    if first != second:
+        raise LoadError(f"{name} is specified twice", hint=f"write {name}=... once, with all its values")
+    return first
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:

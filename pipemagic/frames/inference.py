@@ -130,7 +130,7 @@ def typed_texts(
 
 def as_numbers(texts: Iterable[str], numbers: NumberFormat) -> Any | None:
     """Return texts as an array of int64 or float64; None if one is no number, or would not be exact."""
-    plain = _plain_numbers(texts, numbers)
+    plain = plain_numbers(texts, numbers)
     if plain is None:
         return None
     if all(map(_INTEGER.fullmatch, plain)):
@@ -143,14 +143,14 @@ def as_numbers(texts: Iterable[str], numbers: NumberFormat) -> Any | None:
 
 def inexact_number(texts: Sequence[str], numbers: NumberFormat) -> tuple[str, str]:
     """Return the first of the texts that the type of such numbers cannot hold, and the type; '' if there is none."""
-    plain = _plain_numbers(texts, numbers) or []
+    plain = plain_numbers(texts, numbers) or []
     kind, is_exact_in = "float", is_exact
     if all(map(_INTEGER.fullmatch, plain)):
         kind, is_exact_in = "integer", lambda text: _fits_64_bits(int(text))
     return next(((text, kind) for text, digits in zip(texts, plain, strict=False) if not is_exact_in(digits)), ("", ""))
 
 
-def _plain_numbers(texts: Iterable[str], numbers: NumberFormat) -> list[str] | None:
+def plain_numbers(texts: Iterable[str], numbers: NumberFormat) -> list[str] | None:
     """Return numbers without thousands separators and with a decimal point; None if one of the texts is no number."""
     plain = []
     for text in texts:

@@ -264,8 +264,8 @@ def _marks_of_missing_values(texts: pd.Series[str]) -> list[str]:
         for decimal in (".", ",")
     )
     reading = Reading("", is_set=False, detected=True, typed=())
-    are_values = proven or _number(others) or _date(others) or _decorated("a", others, reading)
-    return texts[is_mark].tolist() if are_values else []
+    are_numbers = proven or _number(others) or _inexact("a", others, reading) or _decorated("a", others, reading)
+    return texts[is_mark].tolist() if are_numbers or _date(others) else []
 
 
 def _number(texts: pd.Series[str]) -> _Number | None:
@@ -285,14 +285,19 @@ def _number(texts: pd.Series[str]) -> _Number | None:
 
 def _formats(values: Sequence[str]) -> Iterator[inference.NumberFormat]:
     """Yield the formats that numbers may have, with each thousands separator that is in one of the texts."""
+    formats = _formats_of_first(values)
+    if formats and all(map(_DIGITS.fullmatch, values)):
+        characters = {"", *"".join(map(str.strip, values))}
+        yield from (numbers for numbers in formats if numbers.thousands in characters)
+
+
+def _formats_of_first(values: Sequence[str]) -> list[inference.NumberFormat]:
+    """Return the formats of the first texts. Most columns are no numbers: it would be slow to try all of them."""
     from pipemagic.frames import inference
 
-    if not all(map(_DIGITS.fullmatch, values)):
-        return
-    characters = set("".join(map(str.strip, values)))
-    for thousands in (*".,'\u2019", *inference.SPACES, ""):
-        if not thousands or thousands in characters:
-            yield from (inference.NumberFormat(mark, thousands) for mark in ".," if mark != thousands)
+    marks = ((mark, thousands) for thousands in (*".,'\u2019", *inference.SPACES, "") for mark in ".,")
+    formats = [inference.NumberFormat(mark, thousands) for mark, thousands in marks if mark != thousands]
+    return [numbers for numbers in formats if inference.plain_numbers(values[:100], numbers) is not None]
 
 
 def _inexact(name: str, texts: pd.Series[str], reading: Reading) -> LeftAsText | None:
@@ -305,24 +310,19 @@ def _inexact(name: str, texts: pd.Series[str], reading: Reading) -> LeftAsText |
         if not text:
             continue
         reason = f"{text[:40]!r} is not exact as a 64-bit {kind}"
-        is_plain = not numbers.thousands and numbers == inference.NumberFormat(reading.decimal or ".")
+        is_integer = all(numbers.decimal not in text for text in values)
+        is_plain = not numbers.thousands and (is_integer or numbers.decimal == (reading.decimal or "."))
         return LeftAsText([name], reason, [f"dtype={{{name!r}: 'float'}}"] if is_plain else [], "the nearest floats")
     return None
 
 
-def _decorated(name: str, texts: pd.Series[str], reading: Reading) -> LeftAsText | None:
+def _decorated(name: str, column: pd.Series[str], reading: Reading) -> LeftAsText | None:
     """Return a column of numbers with signs of a currency, of per cent and the like; None for another one."""
     from pipemagic.frames import inference
 
-    values, signs = [], dict[str, str]()
-    for text in texts:
-        parts = _DECORATED.fullmatch(text.strip())
-        if parts is None or bool(parts["open"]) != bool(parts["close"]):
-            return None
-        values.append(("-" if parts["open"] or parts["minus"] else "") + parts["number"])
-        signs |= dict.fromkeys(filter(None, (parts["before"], parts["after"])), "")
-        signs |= {"(": "-", ")": ""} if parts["open"] else {}
-        signs |= {_MINUS: "-"} if _MINUS in text else {}
+    texts = column.tolist()
+    first, _ = _without_signs(texts[:100])
+    values, signs = _without_signs(texts) if _formats_of_first(first) else ([], {})
     found = {
         form: numbers.tolist()
         for form in _formats(values)
@@ -338,7 +338,7 @@ def _decorated(name: str, texts: pd.Series[str], reading: Reading) -> LeftAsText
     spaces = [space for space in inference.SPACES if any(space in text for text in texts)]
     changes = signs | dict.fromkeys([*spaces, form.thousands], "") | ({",": "."} if form.decimal == "," else {})
     changes = {old: new for old, new in changes.items() if old and any(old in text for text in texts)}
-    expression, plain = quote(name), list(texts)
+    expression, plain = quote(name), texts
     for old, new in changes.items():
         expression = f"replace({expression}, {quote(old, chr(39))}, '{new}')"
         plain = [text.replace(old, new) for text in plain]
@@ -346,6 +346,20 @@ def _decorated(name: str, texts: pd.Series[str], reading: Reading) -> LeftAsText
     if converted is None or converted.tolist() != numbers:
         return LeftAsText([name], reason)
     return LeftAsText([name], reason, expression=f"CAST({expression} AS REAL)")
+
+
+def _without_signs(texts: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Return numbers without their signs, and what to write for each sign; nothing if one of the texts is another."""
+    values, signs = [], dict[str, str]()
+    for text in texts:
+        parts = _DECORATED.fullmatch(text.strip())
+        if parts is None or bool(parts["open"]) != bool(parts["close"]):
+            return [], {}
+        values.append(("-" if parts["open"] or parts["minus"] else "") + parts["number"])
+        signs |= dict.fromkeys(filter(None, (parts["before"], parts["after"])), "")
+        signs |= {"(": "-", ")": ""} if parts["open"] else {}
+        signs |= {_MINUS: "-"} if _MINUS in text else {}
+    return values, signs
 
 
 def _date(texts: pd.Series[str]) -> _Date | None:
@@ -371,7 +385,7 @@ def _mixed_dates(name: str, texts: pd.Series[str]) -> LeftAsText | None:
     from pipemagic.frames import inference
 
     forms: dict[str, str] = {}
-    for text in texts:
+    for text in texts.tolist():
         match = _DATE.match(text) or _ISO_DATE.match(text)
         if match is None:
             return None

@@ -514,7 +514,20 @@ def test_did_you_mean_another_option(error):
     assert error("a\n1\n", "seperator=';'").endswith("did you mean sep?")
     assert error("a\n1\n", "nosuch=1").endswith("options are " + ", ".join(sorted(delimited.OPTIONS)))
     assert error("a\n1\n", "skiprow=1") == "skiprow is not an option for csv files\nHint: did you mean skiprows?"
-    assert error("a\n1\n", "sep=';'", "sep=','") == "sep is specified twice"
+    twice = "sep is specified twice\nHint: write sep=... once, with all its values"
+    assert error("a\n1\n", "sep=';'", "sep=','") == twice
+
+
+def test_lists_of_an_option_that_is_specified_twice_are_joined(read, error):
+    """A note on a file offers na_values, dtype and parse_dates also where they are given for other columns."""
+    text = "a,b,c\nNA,05.01.2024,007\n?,06.02.2024,008\n-,07.02.2024,009\n1,?,010\n"
+    options = ["parse_dates=['b']", "date_format={'b': '%d.%m.%Y'}", "dtype={'c': 'str'}"]
+    frame = read(text, "na_values='?'", "na_values=['NA']", "na_values=['-', 'NA']", *options, "dtype={'a': 'int'}")
+    assert frame["a"].tolist() == [pd.NA] * 3 + [1]
+    assert frame["b"].tolist()[0] == pd.Timestamp(2024, 1, 5)
+    assert frame["c"].tolist() == ["007", "008", "009", "010"]
+    for first, second in (("dtype={'a': 'str'}", "dtype={'a': 'int'}"), ("na_values={'a': 'NA'}", "na_values=['?']")):
+        assert "is specified twice" in error(text, first, second)
 
 
 def test_dates_of_other_forms_need_their_form(read, error):

@@ -521,6 +521,37 @@ def test_numbers_that_are_not_exact_are_named(folder, tmp_path, texts, inexact, 
     assert folder("%sql SELECT big FROM b").value["big"].tolist() == list(map(float, texts))
 
 
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("n\n12345678901234567890\n-\n", ["na_values=['-']", "dtype={'n': 'float'}"]),
+        ("n;x\n12345678901234567890;0,5\n7;1,5\n", ["dtype={'n': 'float'}"]),  # they have no decimal mark
+    ],
+)
+def test_numbers_that_are_not_exact_are_named_beside_marks_and_decimal_commas(folder, tmp_path, text, notes):
+    (tmp_path / "b.csv").write_text(text)
+    _, *found = folder("%pipedb load b.csv --table b").lines
+    assert [re.search(r"Add -- (.*) to read", note)[1] for note in found] == notes
+    assert len(folder(f"%pipedb load b.csv --table b --replace -- {' '.join(notes)}").lines) == 1
+    assert folder("%sql SELECT max(n) AS n FROM b").value["n"].tolist() == [12345678901234567890.0]
+
+
+def test_thousands_that_cannot_be_decimals_are_not_ambiguous(folder, tmp_path):
+    (tmp_path / "n.csv").write_text("k;n\n1;1,234,567\n2;890\n")
+    _, note = folder("%pipedb load n.csv --table n").lines
+    assert note.endswith("'1,234,567' has a thousands separator. Add -- thousands=',' to read numbers.")
+    folder("%pipedb load n.csv --table n --replace -- thousands=','")
+    assert folder("%sql SELECT n FROM n").value["n"].tolist() == [1234567, 890]
+
+
+def test_a_note_is_of_use_where_its_option_is_given(folder, tmp_path):
+    (tmp_path / "n.csv").write_text("a,b\n1,?\nNA,2\n")
+    _, note = folder("%pipedb load n.csv --table n -- na_values=['?']").lines
+    assert "Add -- na_values=['NA'] to" in note
+    folder("%pipedb load n.csv --table n --replace -- na_values=['?'] na_values=['NA']")
+    assert folder("%sql SELECT sum(a) AS a, sum(b) AS b FROM n").value.values.tolist() == [[1, 2]]
+
+
 def test_dates_in_several_forms_are_named(folder, tmp_path):
     """As text, '13/02/2024' is before '2024-03-01', and after '01/03/2025'."""
     for rows in ("01/31/2024\n13/02/2024", "2024-03-01\n1.2.2024", "2024-03-01\n2024-03-02 10:00\n3.4.24"):

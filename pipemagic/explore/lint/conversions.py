@@ -82,7 +82,7 @@ def _sum_notes(name: str, call: str, operand: _Operand, distinct: str) -> Iterat
         reads = (
             f"{operand.text} is declared {operand.declared}, so {call} uses only the number at the start of each text"
         )
-        yield f"{reads}: write {name}({distinct}CAST({operand.text} AS REAL)) if each is a number"
+        yield f"{reads}: write {name}({distinct}CAST({operand.text} AS REAL)) if each text is a number such as 1234.5"
 
 
 def _note(context: Context, part: Group, index: int, left: _Operand, right: _Operand) -> str:
@@ -103,7 +103,8 @@ def _note(context: Context, part: Group, index: int, left: _Operand, right: _Ope
     for operand, other in ((left, right), (right, left)):
         if operand.kind == "text" and not _converts(sign, other):
             reads = f"{operand.text} is declared {operand.declared}, so {sign} uses only the number at its start"
-            return f"{reads}: write CAST({operand.text} AS REAL) instead of {operand.text} if it is a number"
+            number = f"CAST({operand.text} AS REAL)"
+            return f"{reads}: write {number} instead of {operand.text} if it is a number such as 1234.5"
     return ""
 
 
