@@ -202,7 +202,8 @@ def columns_left_as_text(frame: pd.DataFrame, path: Path) -> Iterator[LeftAsText
     for name, texts in rest.items():
         if name not in dates and name not in numbers:
             other = _inexact(name, texts, reading) or _decorated(name, texts, reading) or _mixed_dates(name, texts)
-            yield from [other] if other else []
+            # The expression would make 0 of the marks.
+            yield from [other._replace(expression="") if name in marked else other] if other else []
     for thousands in dict.fromkeys(number.thousands for number in numbers.values()):
         if thousands:
             alike = {name: number for name, number in numbers.items() if number.thousands == thousands}

@@ -566,8 +566,9 @@ def test_a_blank_field_in_quotes_is_a_mark(folder, tmp_path):
     (tmp_path / "n.csv").write_text('a,p\n1,5%\n" ",n/a\n3,7%\n')
     _, note, other = folder("%pipedb load n.csv --table n").lines
     assert note.endswith("Add -- na_values=[' ', 'n/a'] to read missing values.")
-    assert "'5%' has '%' beside the number" in other
-    folder("%pipedb load n.csv --table n --replace -- na_values=[' ', 'n/a']")
+    assert other.endswith("'5%' has '%' beside the number.")  # CAST makes 0.0 of 'n/a'
+    _, note = folder("%pipedb load n.csv --table n --replace -- na_values=[' ', 'n/a']").lines
+    assert "In SQL, CAST(replace(" in note
     assert folder("%sql SELECT avg(a) AS a FROM n").value["a"].tolist() == [2]
 
 
