@@ -435,7 +435,7 @@ def _check_groups(texts: Mapping[str, Sequence[str]], sep: str) -> None:
             name
             for name, column in texts.items()
             if any(mark in text for text in column)
-            and all(map(numbers.fullmatch, column))
+            and all(numbers.fullmatch(text) or text.lower() in inference.MARKS for text in column)
             and any(map(proof.fullmatch, column))
         ]
         for name, column in texts.items() if proven else ():

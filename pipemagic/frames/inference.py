@@ -23,6 +23,11 @@ from pipemagic.hrana.values import MAX_INTEGER, MIN_INTEGER
 
 TRUE, FALSE = frozenset({"true", "True", "TRUE"}), frozenset({"false", "False", "FALSE"})
 
+MARKS = frozenset({
+    "na", "n/a", "#n/a", "n.a.", "nan", "null", "none", "<na>", "nil", "-", "--", ".", "?", "missing", "unknown", "",
+})  # fmt: skip
+"""Texts in lower case, without blanks around them, that mean a missing value where the others are numbers or dates."""
+
 SPACES = " \u00a0\u202f\u2009"
 """Spaces between thousands: the plain one, those that do not break a line, and the thin one."""
 

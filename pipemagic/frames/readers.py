@@ -55,26 +55,6 @@ _SUFFIXES = {
 }  # fmt: skip
 """The formats by suffix."""
 
-_MARKS = {
-    "na",
-    "n/a",
-    "#n/a",
-    "n.a.",
-    "nan",
-    "null",
-    "none",
-    "<na>",
-    "nil",
-    "-",
-    "--",
-    ".",
-    "?",
-    "missing",
-    "unknown",
-    "",
-}
-"""Texts in lower case, without blanks around them, that mean a missing value where the others are numbers or dates."""
-
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.ASCII)
 
 _CURRENCIES = "AUD BRL CAD CHF CNY CZK DKK EUR GBP HUF INR JPY KRW MXN NOK NZD PLN SEK TRY USD ZAR Fr. Rs. kr z\u0142"
@@ -255,7 +235,7 @@ def _marks_of_missing_values(texts: pd.Series[str]) -> list[str]:
     """Return the texts that usually mean a missing value, if all others are numbers, booleans or dates in any form."""
     from pipemagic.frames import inference
 
-    is_mark = texts.str.strip().str.lower().isin(_MARKS)
+    is_mark = texts.str.strip().str.lower().isin(inference.MARKS)
     others = texts[~is_mark]
     if others.empty or not is_mark.any():
         return []

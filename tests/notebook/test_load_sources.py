@@ -340,7 +340,7 @@ def test_marks_among_decimal_commas_and_other_dates_are_named_too(folder, tmp_pa
 
 
 def test_columns_that_need_the_same_options_share_a_note(folder, tmp_path):
-    """All notes of a file fit in one line: a reader takes each option once."""
+    """All notes of a file fit in one line."""
     rows = "01/02/2025,1 234.5,2 000,1.5.2025,03/02/2025\n13/02/2025,7,8,31.5.2025,14/02/2025\n"
     (tmp_path / "s.csv").write_text(f"begins,a,b,other,ends\n{rows}")
     _, *notes = folder("%pipedb load s.csv --table s").lines
@@ -461,6 +461,13 @@ def test_numbers_are_ambiguous_beside_proven_thousands(folder, tmp_path, text, c
     assert f"Hint: add -- thousands={mark!r} or -- " in failed
     folder(f"%pipedb load n.csv --table n -- thousands={mark!r}")
     assert folder("%sql SELECT * FROM n").value.values.tolist() == rows
+
+
+def test_marks_of_missing_values_beside_thousands_prove_them_too(folder, tmp_path):
+    (tmp_path / "n.csv").write_text("a,b\n1.234.567,1.500\nNA,2.250\n")
+    assert "column b is ambiguous" in folder.fails("%pipedb load n.csv --table n").out
+    folder("%pipedb load n.csv --table n -- thousands='.' na_values=['NA']")
+    assert folder("%sql SELECT sum(a) AS a, sum(b) AS b FROM n").value.values.tolist() == [[1234567, 3750]]
 
 
 @pytest.mark.parametrize(
