@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from pipemagic.errors import SessionError
+from pipemagic.client.http_errors import PASS_KEY
+from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status, Table, action
 from pipemagic.notebook.panels.forms import Choice, ConfirmForm, Field, Line, button, column, row, show
@@ -198,7 +199,13 @@ class ClassPanel(Panel):
             with model.locked(chosen):
                 class_ = _load(chosen, organization)
                 [seat] = class_.find([name])
-                renewed = creation.reset(organization.api, class_, [seat])
+                try:
+                    renewed = creation.reset(organization.api, class_, [seat])
+                except PipemagicError as error:
+                    if PASS_KEY not in error.hint:
+                        raise
+                    line = f"pipemagic class reset {name} --class {chosen} --encryption-key-env VARIABLE"
+                    raise error.replace(hint=f"the panel has no key: {line}") from None
             return f"Reset the database of {class_.label(seat)}.{NEW_TOKEN if renewed else ''}"
 
         def apply(message: str) -> str:

@@ -17,6 +17,8 @@ import pandas as pd
 import pytest
 import sqlalchemy as sa
 from encrypted_service import CIPHER_HEADER, KEY, KEY_HEADER, OTHER_KEY
+from panel_page import PanelPage
+from panel_session import close_panels
 from scripted_server import Answer, ScriptedServer, good
 from sqlalchemy.dialects import registry
 
@@ -38,6 +40,7 @@ from pipemagic.errors import (
     StatementError,
 )
 from pipemagic.hrana.messages import Execute, Stmt
+from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
 from pipemagic.session.profiles import FILE, Profiles
 
@@ -477,7 +480,7 @@ def test_the_embedded_service_refuses_what_it_does_not_do(encrypted):
 
 
 def test_students_get_the_content_of_an_encrypted_template_without_its_key(
-    hosted, encrypted, run, tmp_path, monkeypatch, capsys
+    hosted, encrypted, run, session, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
     with pipemagic.connect(encrypted.address, token=encrypted.token, encryption_key=KEY) as database:
@@ -496,6 +499,14 @@ def test_students_get_the_content_of_an_encrypted_template_without_its_key(
     with pipemagic.connect(row["address"], token=row["token"]) as student:
         assert student.execute("SELECT name FROM street").rows == [("High Street",)]
         student.execute("DELETE FROM street")
+        panel = PanelPage(open_panel(session, "class"))
+        panel.wait("0 of 1 connected")
+        panel.click("Details of Ada")
+        panel.click("Reset database ...")
+        panel.type(f"Type {row['database']} to reset", row["database"])
+        panel.click("Reset database")
+        panel.wait(f"pipemagic class reset {row['database']} --class {name} --encryption-key-env VARIABLE")
+        close_panels()
         assert run("class", "reset", "--class", name, "--all", "--yes", "--encryption-key-env", "KEY") == 0
         assert student.execute("SELECT name FROM street").rows == [("High Street",)]
     assert run("class", "close", "--confirm", name) == 0
