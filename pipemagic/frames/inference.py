@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,17 +68,22 @@ class NumberFormat:
         """Return the text of a number without thousands separators and with a decimal point; '' if it has others."""
         text = text.strip(_BLANKS)
         if self.thousands and any(mark in text for mark in self._marks):
-            marks, point = f"[{re.escape(self._marks)}]", re.escape(self.decimal)
-            if not re.fullmatch(rf"[+-]?[1-9]\d{{0,2}}(?:{marks}\d{{3}})+(?:{point}\d*)?", text, re.ASCII):
+            if not self._grouped.fullmatch(text):
                 return ""
-            text = re.sub(marks, "", text)
+            for mark in self._marks:
+                text = text.replace(mark, "")
         if self.decimal == ".":
             return text
         return "" if "." in text else text.replace(self.decimal, ".")
 
-    @property
+    @cached_property
     def _marks(self) -> str:
         return SPACES if self.thousands in SPACES else self.thousands
+
+    @cached_property
+    def _grouped(self) -> re.Pattern[str]:
+        marks, point = f"[{re.escape(self._marks)}]", re.escape(self.decimal)
+        return re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:{marks}\d{{3}})+(?:{point}\d*)?", re.ASCII)
 
 
 class TextColumn(NamedTuple):
