@@ -108,7 +108,7 @@ def test_statements_before_a_refusal_are_part_of_the_open_transaction(seed, answ
     with pytest.raises(kind, match="Statement 1 was part of the open transaction; statement 2 did not run"):
         seed.run("INSERT INTO n VALUES (3); INSERT INTO n VALUES (4)")
     assert seed.connection().statements_open == 2
-    assert seed.connection().commit() == 2
+    assert seed.connection().commit().count == 2
     assert committed(seed) == [2, 3]
 
 

@@ -200,7 +200,7 @@ def test_a_transaction_stays_open_when_another_organization_is_chosen(club, sess
     session.run("BEGIN; INSERT INTO t VALUES (1)")
     panel.choose("Organization", club)
     panel.wait("The connections stay as they are: main, idle (transaction open).")
-    assert session.connection().commit() == 1
+    assert session.connection().commit().count == 1
     assert session.run("SELECT a FROM t", on="main")["a"].tolist() == [1]
 
 

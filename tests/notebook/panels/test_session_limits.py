@@ -187,7 +187,7 @@ def reading_the_health_does_not_touch_the_transaction(servers):
     until(lambda: health.at > before and not health.task.busy)
     assert stream.sent_for() > sent  # nothing was sent on it
     assert session.wire.newest(1) == requests
-    assert session.connection().commit() == 1
+    assert session.connection().commit().count == 1
 
 
 @pytest.fixture(scope="module")
