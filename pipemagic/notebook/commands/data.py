@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pipemagic.client.bulk.load import Load
     from pipemagic.client.bulk.load_plan import IfExists, LoadPlan
     from pipemagic.client.database import Database
-    from pipemagic.frames.readers import LeftAsText
+    from pipemagic.frames.left_as_text import LeftAsText
     from pipemagic.session import Connection
 
 GROUP = CommandGroup("Data")
@@ -142,9 +142,9 @@ def _left_as_text(frame: DataFrame, source: object) -> Sequence[LeftAsText]:
     """Return the columns of a file that options of its reader would make numbers or dates."""
     if not isinstance(source, Path):
         return ()
-    from pipemagic.frames.readers import columns_left_as_text
+    from pipemagic.frames.left_as_text import columns_left_as_text
 
-    return tuple(columns_left_as_text(frame, source))
+    return tuple(columns_left_as_text(frame))
 
 
 def _check_texts(left: Sequence[LeftAsText], plan: LoadPlan) -> None:
