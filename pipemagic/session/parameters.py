@@ -52,10 +52,6 @@ JSON_FROM = 1000
 
 _MIDNIGHT = " 00:00:00"
 
-_LOCAL_PART = re.compile(r"(?<![\w.+-])[\w.+-]+\Z")
-_DOMAIN = re.compile(r"@[\w.-]*\w")
-"""The parts of an address of mail, before and behind its @."""
-
 _NOWHERE = Token("space", "", -1)
 _GLUE = ("word", "number", "string", "blob", "quoted", "param")
 _LISTS = "use a list after IN: x IN {0}; to pass it as one value, convert it to text, for example with json.dumps"
@@ -172,8 +168,8 @@ class _Binder:
 
             hint = of_cast(self._source_map.text, before.start, token.text[1:])
             raise ParameterError(f"{where}: SQLite has no :{token.text}", hint=hint)
-        if token.text[0] == "@" and (address := self._address(at)):
-            raise ParameterError(f"{where}: text must be in quotes: {address}", hint=f"write '{address}'")
+        if token.text[0] == "@" and self._is_in_address(at):  # not shown: it may be the end of a password
+            raise ParameterError(f"{where}: text with @ must be in quotes", hint="write it as 'name@example.org'")
         if at in (1, 2) and self._token(0).word in ("DECLARE", "SET", "DELIMITER"):
             from pipemagic.explore.hints.commands import of_program
 
@@ -203,15 +199,14 @@ class _Binder:
         expanded = self._lists[token.text]
         self.edits.append(Edit(token.start, token.end, f"({expanded})" if after_in else expanded))
 
-    def _address(self, at: int) -> str:
-        """Return the text without quotes of which a parameter is a part, such as ``ada@example.org``; '' if none."""
-        token, before, text = self._token(at), self._token(at - 1), self._source_map.text
+    def _is_in_address(self, at: int) -> bool:
+        """Return True if a parameter is a part of text without quotes, such as ``ada@example.org``."""
+        token, before = self._token(at), self._token(at - 1)
         if before.end != token.start or before.kind not in ("word", "number"):
-            return ""
+            return False
         from pipemagic.explore.sqlite_reference import KEYWORDS  # not needed by cells that run
 
-        left, right = _LOCAL_PART.search(text, 0, token.start), _DOMAIN.match(text, token.start)
-        return "" if before.word in KEYWORDS or not left or not right else left[0] + right[0]
+        return before.word not in KEYWORDS
 
     def _bind_list(self, name: str, elements: list[Any], ref: ParameterRef) -> str:
         """Bind the elements of a list; return the SQL text that replaces the parameter."""
