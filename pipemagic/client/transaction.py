@@ -131,8 +131,8 @@ class TransactionContent:
 
     ``begun`` is True after BEGIN; ``savepoints`` are the open ones, outermost first, each with the number of statements
     when it was set. ``statements`` are oldest first, without those that ROLLBACK TO undid. ``incomplete`` is True if
-    others may have run in it, whose results were too large to send; ``failed`` if one failed that may have changed rows
-    before its error, as INSERT OR FAIL does.
+    others may have written in it: their results were too large to send, or they were INSERT OR FAIL. ``failed`` is True
+    if one failed that may have changed rows before its error, as by ON CONFLICT FAIL in the schema.
     """
 
     begun: bool = False
@@ -434,7 +434,7 @@ class Transaction:
         return loss
 
     def ran_without_result(self) -> None:
-        """Record that a statement may have run in the open transaction, with a result too large to send."""
+        """Record that a statement may have written in the open transaction, although it has no result."""
         self._content.incomplete = self._content.incomplete or self.open
 
     def failed(self) -> None:

@@ -228,9 +228,12 @@ def fetch(stream: ClientStream, stmt: Stmt, progress: Callable[[int], None] | No
 
 
 def may_have_written(cell: Cell, ran: Run) -> bool:
-    """Return True if the results were too large and a statement that is not known to have run may have written."""
+    """Return True if a statement without a result may have written: results were too large, or it is INSERT OR FAIL."""
+    without_result = cell.statements[len(ran.results) :]
     too_large = ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE
-    return too_large and not all(statement.only_reads for statement in cell.statements[len(ran.results) :])
+    if too_large and not all(statement.only_reads for statement in without_result):
+        return True
+    return any("FAIL" in statement.outer_words for statement in without_result[:1])
 
 
 def _fetched(stream: ClientStream, stmt: Stmt, progress: Callable[[int], None] | None) -> StmtResult:

@@ -94,7 +94,7 @@ def not_rerun(loss: Loss) -> SessionError:
         why = "its last statements may have run after its end, and would then be applied: the server does not report it"
         return SessionError(f"not rerun, because {why}", hint="check the data before you run it again")
     if loss.certainty is Certainty.UNLISTED:
-        why = "a statement with a result too large for one response may have been part of it"
+        why = "a statement that is not listed may have been part of it: its result was too large, or it was OR FAIL"
         return SessionError(f"not rerun, because {why}", hint="rerun the cells from BEGIN")
     why = "it is not known whether it was applied: no response arrived"
     if loss.statements:

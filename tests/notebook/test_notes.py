@@ -112,6 +112,6 @@ def test_a_number_that_is_compared_with_text(flight):
     cell = flight("%sql SELECT id FROM flight WHERE carrier > :least")
     assert notes(cell) == [
         "Note: carrier is declared TEXT and :least is a number, so > compares them as text: "
-        "write CAST(carrier AS REAL) > :least."
+        "write CAST(carrier AS REAL) > :least if each text is a number such as 1234.5."
     ]
     assert notes(flight("%sql SELECT id FROM flight WHERE delay > :least")) == []

@@ -55,7 +55,7 @@ def test_a_transaction_over_several_cells(db, limits):
         (("SAVEPOINT s", "DROP TABLE t", "ROLLBACK TO s"), "Ended the transaction. It changed nothing."),
         (("INSERT OR FAIL INTO t VALUES (1), (2), (1)",), "Rolled back the transaction."),
         (("SELECT a FROM t", "INSERT OR FAIL INTO t VALUES (1), (2), (1)"), "Rolled back the transaction."),
-        (("INSERT OR FAIL INTO t VALUES (1), (1)", "DELETE FROM t WHERE a = 1"), "Rolled back 1 statement."),
+        (("INSERT OR FAIL INTO t VALUES (1), (1)", "DELETE FROM t WHERE a = 1"), "Rolled back the transaction."),
         (("SELECT b FROM t",), "Ended the transaction. It contained no statements."),
     ],
 )  # fmt: skip

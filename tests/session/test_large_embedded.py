@@ -56,6 +56,19 @@ def interrupted(_: int) -> None:
     raise KeyboardInterrupt
 
 
+def test_a_transaction_in_which_a_failed_statement_kept_rows_is_not_run_again(connection) -> None:
+    """Only statements that succeeded are listed: without its rows, a part of the transaction would be applied."""
+    connection.run(parse_cell("CREATE TABLE t(n PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1)"))
+    with pytest.raises(errors.StatementError, match="UNIQUE"):
+        connection.run(parse_cell("INSERT OR FAIL INTO t VALUES (2), (1)"))
+    assert connection.run(parse_cell("SELECT count(*) AS n FROM t")).frame["n"].tolist() == [2]
+    connection.run(parse_cell("CREATE TRIGGER no BEFORE DELETE ON t BEGIN SELECT RAISE(ROLLBACK, 'no'); END"))
+    with pytest.raises(errors.StatementError, match="rolled back the whole transaction"):
+        connection.run(parse_cell("DELETE FROM t"))
+    with pytest.raises(errors.SessionError, match="or it was OR FAIL"):
+        connection.retry()
+
+
 @pytest.mark.parametrize("cell", [f"INSERT INTO t {MANY} RETURNING *", f"SELECT 1; INSERT INTO t {MANY} RETURNING *"])
 def test_a_transaction_in_which_such_a_write_may_have_run_is_not_run_again(connection, cell) -> None:
     connection.run(parse_cell("CREATE TABLE t(n, t, late); BEGIN; INSERT INTO t VALUES (1, 2, 3)"))
@@ -65,7 +78,7 @@ def test_a_transaction_in_which_such_a_write_may_have_run_is_not_run_again(conne
     connection.run(parse_cell("CREATE TRIGGER no BEFORE DELETE ON t BEGIN SELECT RAISE(ROLLBACK, 'no'); END"))
     with pytest.raises(errors.StatementError, match="rolled back the whole transaction"):
         connection.run(parse_cell("DELETE FROM t WHERE n = 1"))
-    with pytest.raises(errors.SessionError, match="too large for one response may have been part of it"):
+    with pytest.raises(errors.SessionError, match="may have been part of it: its result was too large"):
         connection.retry()
     connection.run(parse_cell("ROLLBACK; BEGIN; INSERT INTO t VALUES (4, 5, 6)"))
     assert connection.transaction is Tx.OPEN

@@ -322,7 +322,8 @@ def _column_note(context: Context, comparison: Comparison) -> str:
     column, value = written(comparison.other), _value_of(comparison)
     what = "contains numbers" if comparison.parameter is not None and value not in context.args else "is a number"
     reason = f"{column} is declared {declared} and {value} {what}, so {comparison.operator} compares them as text"
-    return f"{reason}: write {_compared(comparison, f'CAST({column} AS REAL)', value)}"
+    write = _compared(comparison, f"CAST({column} AS REAL)", value)
+    return f"{reason}: write {write} if each text is a number such as 1234.5"
 
 
 def _values_of(context: Context, comparison: Comparison) -> list[SqlValue]:

@@ -256,8 +256,8 @@ def _joined_assignments(query: Query) -> Iterator[str]:
         if len(assignments) > 1 and all(part.name(0).lower() in names for part in assignments):
             name, parts = assignments[0].name(0), ", ".join(map(written, filter(_assigns, assignments)))
             conditions = " AND ".join(written(part) for part in assignments if not _assigns(part))
-            behind = f", and {conditions} behind WHERE" if query.clause("WHERE").items else f" WHERE {conditions}"
-            instead = f"{parts}{behind if conditions else ''}"
+            after = f", and {conditions} after WHERE" if query.clause("WHERE").items else f" WHERE {conditions}"
+            instead = f"{parts}{after if conditions else ''}"
             yield f"AND makes one condition of it, so {name} becomes 0 or 1: write SET {instead}"
 
 
