@@ -39,6 +39,9 @@ _TOLERANCE = 1e-9  # sums of the same numbers in another order differ in their l
 _CANDIDATES = 8  # columns that are tried as a further term of ORDER BY
 _SHOWN = 2
 
+_CHANCE = ("random()", "randomblob()")
+_RUNS = 64  # of two results that are equally likely, one that does not differ in so many runs is none by chance
+
 _CLOCKS = frozenset(["CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"])
 _LATER = (timedelta(days=1), timedelta(days=366))
 _TIME_FUNCTION = re.compile(r"\b(?:date|time|datetime|julianday|unixepoch|strftime|timediff)\s*\($", re.IGNORECASE)
@@ -74,8 +77,13 @@ class Reference(msgspec.Struct, frozen=True):
 
 def check_definite(connection: Connection, reference: Reference, now: datetime | None = None) -> None:
     """Raise SessionError if a reference may have another result with the same rows, or at another time."""
-    problem = _of_time(connection, reference, now or datetime.now(UTC))
-    problem = problem or _of_order(connection, reference, _tables(connection, reference))
+    connection.schema.refresh()
+    relations = connection.schema.tables_soon(complete=True)
+    problem = (
+        _of_time(connection, reference, now or datetime.now(UTC))
+        or _of_chance(connection, reference, relations)
+        or _of_order(connection, reference, _tables(reference, relations))
+    )
     if problem is not None:
         raise SessionError(f"{'on the hidden data, ' if reference.data else ''}{problem.message}", hint=problem.hint)
 
@@ -98,11 +106,8 @@ def _of_copies(
 ) -> SessionError | None:
     first, *others = ([copy(table, order) for table in tables] for order in _ORDERS)
     expected = reference.results(connection, first)
-    for copies in [first, *others]:
+    for copies in others:
         if found := _difference(reference, expected, reference.results(connection, copies)):
-            if copies is first or any(uses(reference.text, name) for name in ("random()", "randomblob()")):
-                hint = "leave out random() and functions like it"
-                return SessionError("the reference returns another result each time it runs", hint=hint)
             return _explained(connection, reference, tables, copy, *found)
     return None
 
@@ -248,19 +253,35 @@ def _causes(text: str, tables: Sequence[Relation]) -> Iterator[str]:
         yield "a column beside max() or min() is that of any row with the maximum or minimum, if there are several"
 
 
-def _tables(connection: Connection, reference: Reference) -> list[Relation]:
+def _tables(reference: Reference, relations: Sequence[Relation]) -> list[Relation]:
     """Return the tables and views that a reference may name; none if it uses rowid, which copies do not keep."""
     texts = [reference.text, *(probe.sql for probe in reference.probes)]
     names = {sql.normalize(token.text) for text in texts for token in sql.tokens(text) if token.kind != "string"}
     if names & {"rowid", "_rowid_", "oid"}:
         return []
-    connection.schema.refresh()
-    relations = connection.schema.tables_soon(complete=True)
     return [
         relation
         for relation in relations
         if relation.kind in ("table", "view") and not relation.temporary and sql.normalize(relation.name) in names
     ]
+
+
+# -- chance
+
+
+def _of_chance(connection: Connection, reference: Reference, relations: Sequence[Relation]) -> SessionError | None:
+    """Return the error of a reference with another result each time, from random() in it or in what it may read."""
+    texts = [reference.text, reference.data, *(probe.sql for probe in reference.probes)]
+    for relation in relations:
+        texts += [relation.sql or "", *(trigger.sql for trigger in relation.triggers)]
+    if not any(uses(text, name) for text in texts for name in _CHANCE):
+        return None
+    expected = reference.results(connection)
+    for _ in range(_RUNS):
+        if _difference(reference, expected, reference.results(connection)):
+            hint = "leave out random() and functions like it"
+            return SessionError("the reference returns another result each time it runs", hint=hint)
+    return None
 
 
 # -- the time

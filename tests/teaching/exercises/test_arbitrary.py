@@ -70,6 +70,14 @@ INSERT INTO log VALUES ('2024-01-01', 'a'), ('2024-01-02', 'b')
         ),
         ("SELECT random() AS n", "returns another result each time it runs", "leave out random()"),
         ("SELECT name FROM islands ORDER BY random() LIMIT 1", "returns another result", "leave out random()"),
+        ("SELECT random() > 0 AS heads", "returns another result", "leave out random()"),
+        ("SELECT area FROM islands WHERE area < 3 ORDER BY random() LIMIT 1", "returns another result", "random()"),
+        (
+            "-- hidden: UPDATE islands SET area = random() % 2\nSELECT area FROM islands",
+            "on the hidden data, the reference returns another result",
+            "leave out random()",
+        ),
+        ("INSERT INTO islands VALUES ('Booth', random() % 2)", "returns another result", "leave out random()"),
         ("SELECT date('now') AS today", "depends on the time at which the reference runs", "a fixed date"),
         ("SELECT date() AS today", "depends on the time at which the reference runs", "a fixed date"),
         ("SELECT CURRENT_TIMESTAMP AS today", "depends on the time at which the reference runs", "a fixed date"),
@@ -119,6 +127,8 @@ def test_an_arbitrary_reference_is_refused(session, tmp_path, reference, message
         "CREATE TABLE n (a TEXT DEFAULT CURRENT_TIMESTAMP)",
         "UPDATE islands SET area = area + 1 WHERE name = (SELECT name FROM islands ORDER BY area LIMIT 1)",
         "SELECT 1 AS one",
+        "SELECT count(*) AS n FROM islands WHERE random() IS NOT NULL",
+        "-- state: SELECT name FROM islands\nINSERT INTO islands VALUES ('Booth', random())",
     ],
 )
 def test_a_definite_reference_is_not(session, tmp_path, reference):
@@ -146,6 +156,17 @@ def test_the_view_that_a_reference_reads(session, tmp_path):
     with pytest.raises(SessionError, match="rows are equal in ORDER BY at the LIMIT") as caught:
         make(session, tmp_path, "SELECT name FROM small ORDER BY area > 100 LIMIT 1")
     assert caught.value.hint == "type ORDER BY area > 100, name"
+
+
+def test_a_view_or_trigger_with_random_numbers(session, tmp_path):
+    session.run("CREATE VIEW coins AS SELECT name, random() > 0 AS heads FROM islands WHERE area = 1")
+    session.run(
+        "CREATE TRIGGER area AFTER INSERT ON islands BEGIN "
+        "UPDATE islands SET area = random() > 0 WHERE name = new.name; END"
+    )
+    for reference in ["SELECT heads FROM coins", "INSERT INTO islands VALUES ('Booth', 2)"]:
+        with pytest.raises(SessionError, match="returns another result each time it runs"):
+            make(session, tmp_path, reference)
 
 
 def test_a_term_of_state_that_is_arbitrary(session, tmp_path):
