@@ -8,7 +8,7 @@ that cannot run on copies is not tested in this way.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,6 +22,7 @@ from pipemagic.session.cell import parse_cell
 from pipemagic.teaching.exercises.comparison import Comparison, Rules, compare
 from pipemagic.teaching.exercises.constructs import uses
 from pipemagic.teaching.exercises.exercise import Probe
+from pipemagic.teaching.exercises.other_time import at, definitions_at, has_today
 from pipemagic.teaching.exercises.running import EMPTY, results_of
 
 if TYPE_CHECKING:
@@ -42,11 +43,8 @@ _SHOWN = 2
 _CHANCE = ("random()", "randomblob()")
 _RUNS = 64  # of two results that are equally likely, one that does not differ in so many runs is none by chance
 
-_CLOCKS = frozenset(["CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"])
+_SCHEMA = re.compile(r"\b(?:pragma_\w+|sqlite_schema|sqlite_master)\b", re.IGNORECASE)
 _LATER = (timedelta(days=1), timedelta(days=366))
-_TIME_FUNCTION = re.compile(r"\b(?:date|time|datetime|julianday|unixepoch|strftime|timediff)\s*\($", re.IGNORECASE)
-_ONLY_FORMAT = re.compile(r"\bstrftime\s*\(\s*'[^']*'$", re.IGNORECASE)
-_FORMATS = {"CURRENT_DATE": "%Y-%m-%d", "CURRENT_TIME": "%H:%M:%S"}
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -79,9 +77,10 @@ def check_definite(connection: Connection, reference: Reference, now: datetime |
     """Raise SessionError if a reference may have another result with the same rows, or at another time."""
     connection.schema.refresh()
     relations = connection.schema.tables_soon(complete=True)
+    read = _read(reference, relations)
     problem = (
-        _of_time(connection, reference, now or datetime.now(UTC))
-        or _of_chance(connection, reference, relations)
+        _of_time(connection, reference, read, now or datetime.now(UTC))
+        or _of_chance(connection, reference, read)
         or _of_order(connection, reference, _tables(reference, relations))
     )
     if problem is not None:
@@ -266,14 +265,30 @@ def _tables(reference: Reference, relations: Sequence[Relation]) -> list[Relatio
     ]
 
 
+def _read(reference: Reference, relations: Sequence[Relation]) -> list[Relation]:
+    """Return the relations that a reference may name, and those that their views and triggers may name."""
+    texts = [reference.text, reference.data, *(probe.sql for probe in reference.probes)]
+    read: list[Relation] = []
+    while texts:
+        names = {sql.normalize(token.text) for text in texts for token in sql.tokens(text)}
+        found = [each for each in relations if each not in read and sql.normalize(each.name) in names]
+        read, texts = [*read, *found], [*_stored(found)]
+    return read
+
+
+def _stored(relations: Iterable[Relation]) -> Iterator[str]:
+    """Yield the statements that created relations and their triggers."""
+    for relation in relations:
+        yield relation.sql or ""
+        yield from (trigger.sql for trigger in relation.triggers)
+
+
 # -- chance
 
 
 def _of_chance(connection: Connection, reference: Reference, relations: Sequence[Relation]) -> SessionError | None:
     """Return the error of a reference with another result each time, from random() in it or in what it may read."""
-    texts = [reference.text, reference.data, *(probe.sql for probe in reference.probes)]
-    for relation in relations:
-        texts += [relation.sql or "", *(trigger.sql for trigger in relation.triggers)]
+    texts = [reference.text, reference.data, *(probe.sql for probe in reference.probes), *_stored(relations)]
     if not any(uses(text, name) for text in texts for name in _CHANCE):
         return None
     expected = reference.results(connection)
@@ -287,39 +302,39 @@ def _of_chance(connection: Connection, reference: Reference, relations: Sequence
 # -- the time
 
 
-def _of_time(connection: Connection, reference: Reference, now: datetime) -> SessionError | None:
-    """Return the error of a reference with another result tomorrow, or in a year."""
-    later = [_at(reference.text, now + delta) for delta in _LATER]
-    if later[0] == reference.text:
-        return None
-    try:
-        expected = reference.results(connection)
-        found = [_difference(reference, expected, reference.results(connection, text=text)) for text in later]
-    except (StatementError, TransactionLost):
-        return None
-    if not any(found):
+def _of_time(
+    connection: Connection, reference: Reference, relations: Sequence[Relation], now: datetime
+) -> SessionError | None:
+    """Return the error of a reference with another result tomorrow, or in a year.
+
+    With hidden data the reference runs with each answer, so at the same time. The time at which a solution ran is in
+    the rows that it committed.
+    """
+    if reference.data:
         return None
     hint = "compare with a fixed date, such as '2024-01-31', or leave the column out of `-- state:`"
-    return SessionError("the result depends on the time at which the reference runs", hint=hint)
+    error = SessionError("the result depends on the time at which the reference runs", hint=hint)
+    if reference.solved:
+        frames = [frame for frame in reference.results(connection) if not isinstance(frame, str)]
+        if any(has_today(frame.itertuples(index=False), now) for frame in frames):
+            return error
+    moments = [now, *(now + delta for delta in _LATER)]
+    texts = [reference.text, *(probe.sql for probe in reference.probes), *_stored(relations)]
+    if all(at(text, now) == text for text in texts):
+        return None
+    probes = tuple(probe for probe in reference.probes if probe.kind in ("", "rows") and not _SCHEMA.search(probe.sql))
+    wanted = msgspec.structs.replace(reference, probes=probes)
+    try:
+        expected, *others = [_of_moment(connection, wanted, relations, moment) for moment in moments]
+    except (StatementError, TransactionLost):
+        return None
+    return error if any(_difference(wanted, expected, other) for other in others) else None
 
 
-def _at(text: str, moment: datetime) -> str:
-    """Return SQL with a fixed moment in the place of the current time."""
-    parts: list[str] = []
-    end = 0
-    for token in sql.tokens(text):
-        before = text[: token.start].rstrip()
-        if token.word in _CLOCKS and not before.upper().endswith("DEFAULT"):
-            value = moment.strftime(_FORMATS.get(token.word, "%Y-%m-%d %H:%M:%S"))
-        elif token.text.lower() == "'now'" and (before.endswith(",") or _TIME_FUNCTION.search(before)):
-            value = moment.strftime("%Y-%m-%d %H:%M:%S")
-        elif token.text == ")" and _TIME_FUNCTION.search(before):  # date() is date('now')
-            parts, end = [*parts, text[end : token.start], f"'{moment:%Y-%m-%d %H:%M:%S}'"], token.start
-            continue
-        elif token.text == ")" and _ONLY_FORMAT.search(before):  # strftime('%Y') is strftime('%Y', 'now')
-            parts, end = [*parts, text[end : token.start], f", '{moment:%Y-%m-%d %H:%M:%S}'"], token.start
-            continue
-        else:
-            continue
-        parts, end = [*parts, text[end : token.start], f"'{value}'"], token.end
-    return "".join([*parts, text[end:]])
+def _of_moment(
+    connection: Connection, reference: Reference, relations: Sequence[Relation], moment: datetime
+) -> list[DataFrame | str]:
+    """Return the results of a reference that runs at another moment."""
+    probes = tuple(msgspec.structs.replace(probe, sql=at(probe.sql, moment)) for probe in reference.probes)
+    moved = msgspec.structs.replace(reference, text=at(reference.text, moment), probes=probes)
+    return moved.results(connection, list(definitions_at(relations, moment)))

@@ -23,6 +23,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue
 from pipemagic.teaching.exercises.digest import canonical
 from pipemagic.teaching.exercises.exercise import Exercise, Table, frame_of, pack, unpack
+from pipemagic.teaching.exercises.other_time import has_today
 from pipemagic.teaching.exercises.running import rolled_back, run_all
 from pipemagic.text import plural
 
@@ -125,8 +126,7 @@ def _table(stream: ClientStream, name: str, schema: Sequence[_Object], *, conten
 
 def _digest(rows: Sequence[Sequence[SqlValue]]) -> str:
     """Return a digest of rows in any order; '' if a value is of today, which is probably another one tomorrow."""
-    today = f"{datetime.now(UTC):%Y-%m-%d}"
-    if any(isinstance(value, str) and value.startswith(today) for row in rows for value in row):
+    if has_today(rows, datetime.now(UTC)):
         return ""
     lines = sorted(ascii([canonical(value, _TOLERANCE) for value in row]) for row in rows)
     return sha256("\n".join(lines).encode()).hexdigest()[:16]

@@ -6,6 +6,26 @@ import pytest
 from authored import BY_SPECIES, make, state
 
 from pipemagic.errors import SessionError
+from pipemagic.teaching.exercises.authoring import author
+from pipemagic.teaching.exercises.exercise import parse_cell
+
+STORED = """
+CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT, at TEXT DEFAULT CURRENT_TIMESTAMP,
+                    length AS (length(text)));
+CREATE UNIQUE INDEX by_text ON notes (text);
+CREATE TRIGGER touched AFTER UPDATE OF text ON notes BEGIN
+  UPDATE notes SET at = datetime() WHERE id = new.id;
+END;
+INSERT INTO notes (text, at) VALUES ('old', '2024-01-01 00:00:00');
+CREATE TABLE audit (at TEXT, what TEXT);
+CREATE TABLE audited (id INTEGER PRIMARY KEY, note REFERENCES notes (id) ON DELETE CASCADE);
+INSERT INTO audited VALUES (1, 1);
+CREATE TRIGGER inserted AFTER INSERT ON audited BEGIN
+  INSERT INTO audit VALUES (strftime('%s'), 'inserted');
+END;
+CREATE VIEW ages AS SELECT id, CAST(julianday('now') - julianday(at) AS INTEGER) AS days FROM notes;
+CREATE VIEW over_ages AS SELECT days FROM ages;
+"""
 
 LOG = """
 CREATE TABLE log (day TEXT, kind TEXT, PRIMARY KEY (day, kind)) WITHOUT ROWID;
@@ -172,3 +192,60 @@ def test_a_view_or_trigger_with_random_numbers(session, tmp_path):
 def test_a_term_of_state_that_is_arbitrary(session, tmp_path):
     with pytest.raises(SessionError, match="rows of islands: LIMIT without ORDER BY"):
         make(session, tmp_path, "-- state: SELECT area FROM islands LIMIT 1\nUPDATE islands SET area = area + 7")
+
+
+@pytest.mark.parametrize("any_session", ["in_process", "on_sqld", "on_seed"], indirect=True)
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "-- state: SELECT name, date('now') AS day FROM islands\nINSERT INTO islands VALUES ('Booth', 3)",
+        "CREATE TABLE visits (at TEXT DEFAULT CURRENT_TIMESTAMP, id); INSERT INTO visits (id) VALUES (1)",
+        "CREATE TABLE visits (at TEXT DEFAULT (date()), id); INSERT INTO visits (id) VALUES (1)",
+        "INSERT INTO notes (text) VALUES ('new')",
+        "UPDATE notes SET text = 'new' WHERE id = 1",
+        "-- state: SELECT * FROM audit\nINSERT INTO audited VALUES (3, 1)",
+        "SELECT days FROM ages",
+        "SELECT max(days) AS days FROM over_ages",
+    ],
+)
+def test_the_time_in_what_the_database_stores(any_session, tmp_path, reference):
+    any_session.run(STORED)
+    with pytest.raises(SessionError, match="depends on the time at which the reference runs"):
+        make(any_session, tmp_path, reference)
+
+
+@pytest.mark.parametrize("any_session", ["in_process", "on_sqld", "on_seed"], indirect=True)
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "CREATE TABLE visits (at TEXT DEFAULT CURRENT_TIMESTAMP, id)",
+        "CREATE TABLE visits (at TEXT DEFAULT (datetime('now')), id)",
+        "-- state: SELECT dflt_value FROM pragma_table_info('visits')\nCREATE TABLE visits (at DEFAULT CURRENT_DATE)",
+        "-- state: SELECT id, text FROM notes\nINSERT INTO notes (text) VALUES ('new')",
+        "INSERT INTO notes (text, at) VALUES ('new', '2024-01-31')",
+        "INSERT INTO islands VALUES ('now', 3)",
+        "SELECT at, text FROM notes",
+        "SELECT id FROM ages WHERE days > 0",
+        "-- state: SELECT a.id, n.text FROM audited AS a JOIN notes AS n ON n.id = note\n"
+        "INSERT INTO audited VALUES (3, 1)",
+    ],
+)
+def test_the_time_that_a_result_does_not_contain(any_session, tmp_path, reference):
+    any_session.run(STORED)
+    make(any_session, tmp_path, reference)
+
+
+def test_the_time_at_which_a_solution_ran(session, tmp_path):
+    session.run(STORED)
+
+    def defined(columns):
+        text = f"-- solution: %sql INSERT INTO notes (text) VALUES ('new')\nSELECT {columns} FROM notes"
+        session.run("DELETE FROM notes WHERE text = 'new'")
+        author(
+            parse_cell("one", text), session.connection(), tmp_path,
+            lambda: session.run("INSERT INTO notes (text) VALUES ('new')"),
+        )  # fmt: skip
+
+    with pytest.raises(SessionError, match="depends on the time at which the reference runs"):
+        defined("text, at")
+    defined("text")
