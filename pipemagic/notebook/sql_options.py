@@ -113,6 +113,7 @@ _CONFLICTS: tuple[tuple[str, str, set[str]], ...] = (
     ("--dry-run", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | {"--save"}),
     ("--excel", "writes utf-8-sig", {"--encoding"}),
     ("--grid", "shows pages and stores no rows", _OF_ROWS),
+    ("--grid", "reads its pages after the cell and opens the connection again", {"--close"}),
 )
 """A flag, its effect, and the flags that have no effect with it."""
 
@@ -224,7 +225,7 @@ def shows_grid(options: SqlOptions, cell: Cell) -> bool:
     """Return True if the last statement of a cell is shown as a grid; raise UsageError if --grid cannot show it."""
     is_select = cell.statements[-1].is_query and not (options.explain or options.dry_run)
     if not options.grid:
-        return is_select and not (options.keeps_rows or cell.names[-1])
+        return is_select and not (options.keeps_rows or options.close or cell.names[-1])
     if not is_select:
         if not starts_statement(cell.statements[-1].keyword):
             return False  # the server reports the misspelt keyword

@@ -199,7 +199,7 @@ def test_load_errors(db):
     [
         ("%pipedb conect", ["unknown command 'conect'", "did you mean connect?"]),
         ("%pipedb disconnect", ["unknown command 'disconnect'", "did you mean close?"]),
-        ("%pipedb xyzzy", ["unknown command 'xyzzy'", "%pipedb help --all lists all commands"]),
+        ("%pipedb xyzzy", ["unknown command 'xyzzy'", "%pipedb help --all lists all commands, !pipemagic --help"]),
         ("%pipedb help xyzzy", ["no help for 'xyzzy'", "%pipedb help --all lists all commands, topics and pages"]),
         ("%pipedb help export", ["no help for 'export'", "%%sql --to-csv FILE"]),
         ("%pipedb load f --nosuch", ["unknown option --nosuch", "%pipedb help load lists the options"]),

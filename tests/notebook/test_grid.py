@@ -194,6 +194,12 @@ def test_a_name_comment_conflicts_for_the_last_statement_alone(db):
     assert values(shown) == [(8,)]
 
 
+def test_a_closed_connection_conflicts(db):
+    failed = db.fails("%%sql --grid --close\nCREATE TEMP TABLE t AS SELECT 1 AS a; SELECT a FROM t")
+    assert isinstance(failed.error, UsageError)
+    assert "--grid reads its pages after the cell and opens the connection again; --close would have" in failed.out
+
+
 @pytest.mark.parametrize("option", ["--explain", "--dry-run"])
 def test_plans_conflict(db, option):
     assert f"{option} runs nothing; --grid would have no effect" in db.fails(f"%%sql --grid {option}\nSELECT 1").out
@@ -507,7 +513,7 @@ def test_the_setting_shows_cells_that_only_read_as_grids(db, flights):
     frames = [
         "%sql SELECT 1 AS a", "%%sql --limit 1\nSELECT 1 AS a", "%%sql --type pandas\nSELECT 1 AS a",
         "%%sql\nINSERT INTO flights(id) VALUES (999) RETURNING id", "%%sql\nPRAGMA table_info(flights)",
-        "%%sql\n-- name: kept\nSELECT 1 AS a",
+        "%%sql\n-- name: kept\nSELECT 1 AS a", "%%sql --close\nSELECT 1 AS a",
     ]  # fmt: skip
     for cell in frames:
         assert isinstance(db(cell).value, pd.DataFrame), cell

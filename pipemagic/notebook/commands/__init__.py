@@ -44,7 +44,8 @@ def run(line: str, context: CommandContext) -> object:
         if variable := name_in_braces(name):
             hint = f"to connect to that address or database, write %pipedb connect {{{variable}}}"
             raise UsageError(f"expected a command, not {{{variable}}}", hint=hint)
-        hint = instead_of(name, "command", [*COMMANDS, "help"]) or "%pipedb help --all lists all commands"
+        every = "%pipedb help --all lists all commands, !pipemagic --help those of a terminal"
+        hint = instead_of(name, "command", [*COMMANDS, "help"]) or every
         raise UsageError(f"unknown command {name[:40]!r}", hint=hint)
     return command(rest, context)
 
