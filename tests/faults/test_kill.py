@@ -179,6 +179,7 @@ class Play:
         assert [host.partition("-")[0] for host in hosts] == [SECOND_LOCATION]
         for host in hosts:
             with Database(service.url, token, host) as replica:
+                until(lambda copy=replica: is_created(copy), f"{host} was not created", CONVERGE)
                 until(lambda copy=replica: copy.rows(everything) == wanted, f"{host} did not converge", CONVERGE)
                 assert replica.rows("PRAGMA integrity_check") == [("ok",)]
 
@@ -190,6 +191,12 @@ class Play:
         known = {row[0] for row in catalog.execute("SELECT id FROM databases")}
         catalog.close()
         assert {path.name for path in (self.folder / "databases").iterdir()} <= known
+
+
+def is_created(replica: Database) -> bool:
+    """Return False while a new replica has no content."""
+    answer = replica.post("SELECT 1")
+    return answer.status_code == 200 or answer.json()["code"] != "REPLICA_NOT_READY"
 
 
 def replica_hosts(service: Served, name: str) -> list[str]:
