@@ -195,7 +195,9 @@ def _changed(connection: Connection, cell: Cell) -> list[Probe]:
     before, after = _objects(connection, EMPTY), _objects(connection, cell)
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     written = {
-        sql.normalize(statement.changed_table.split(".")[-1]) for statement in cell.statements if statement.changes_rows
+        sql.normalize(sql.significant(statement.changed_table)[-1].text)
+        for statement in cell.statements
+        if statement.changes_rows
     }
     indexed = {sql.normalize((after.get(name) or before[name])[1]) for name in changed}
     probes: list[Probe] = []

@@ -29,7 +29,8 @@ CREATE VIEW over_ages AS SELECT days FROM ages;
 
 LOG = """
 CREATE TABLE log (day TEXT, kind TEXT, PRIMARY KEY (day, kind)) WITHOUT ROWID;
-INSERT INTO log VALUES ('2024-01-01', 'a'), ('2024-01-02', 'b')
+INSERT INTO log VALUES ('2024-01-01', 'a'), ('2024-01-02', 'b');
+CREATE TABLE "log.day" (number INTEGER)
 """
 
 
@@ -143,6 +144,7 @@ def test_an_arbitrary_reference_is_refused(session, tmp_path, reference, message
         "SELECT count(*) AS n FROM log WHERE day < CURRENT_DATE",
         "INSERT INTO log VALUES ('2024-01-02', 'b') ON CONFLICT (day, kind) DO UPDATE SET kind = 'c'",
         "INSERT INTO penguins (species) VALUES ('Emperor') RETURNING id",
+        'INSERT INTO "log.day" VALUES (1)',
         "CREATE TABLE heavy AS SELECT * FROM penguins WHERE mass > 4000",
         "CREATE TABLE n (a TEXT DEFAULT CURRENT_TIMESTAMP)",
         "UPDATE islands SET area = area + 1 WHERE name = (SELECT name FROM islands ORDER BY area LIMIT 1)",
