@@ -34,6 +34,9 @@ _NUMBER = "row_number() OVER ()"
 _ORDERS = (_NUMBER, f"{_NUMBER} DESC", f"{_NUMBER} * 40503 % 65537, {_NUMBER}")
 """The orders of the rows: as they are stored, reversed, and mixed."""
 
+_ROWID = {"rowid", "_rowid_", "oid"}
+"""Names of what copies do not keep."""
+
 _Copying: TypeAlias = Callable[[Relation, str], str]
 
 _TOLERANCE = 1e-9  # sums of the same numbers in another order differ in their last bits
@@ -82,6 +85,7 @@ def check_definite(connection: Connection, reference: Reference, now: datetime |
         _of_time(connection, reference, read, now or datetime.now(UTC))
         or _of_chance(connection, reference, read)
         or _of_order(connection, reference, _tables(reference, relations))
+        or _of_views(connection, reference, _tables(reference, relations), read)
     )
     if problem is not None:
         raise SessionError(f"{'on the hidden data, ' if reference.data else ''}{problem.message}", hint=problem.hint)
@@ -100,10 +104,26 @@ def _of_order(connection: Connection, reference: Reference, tables: Sequence[Rel
     return None
 
 
+def _of_views(
+    connection: Connection, reference: Reference, tables: Sequence[Relation], read: Sequence[Relation]
+) -> SessionError | None:
+    """Return the error of a query with a view whose rows depend on the order of the rows in its tables."""
+    views = [each for each in read if each.kind == "view"]
+    if not any(table.kind == "view" for table in tables) or _ROWID & _names(view.sql or "" for view in views):
+        return None
+    own = [each for each in read if each.kind == "table" and not each.temporary]
+    for copied, copy in (([*views, *own], _define), (own, _replace)):
+        try:
+            return _of_copies(connection, reference, copied, copy)
+        except (StatementError, TransactionLost):
+            continue
+    return None
+
+
 def _of_copies(
     connection: Connection, reference: Reference, tables: Sequence[Relation], copy: _Copying
 ) -> SessionError | None:
-    first, *others = ([copy(table, order) for table in tables] for order in _ORDERS)
+    first, *others = (_copies(tables, copy, order) for order in _ORDERS)
     expected = reference.results(connection, first)
     for copies in others:
         if found := _difference(reference, expected, reference.results(connection, copies)):
@@ -120,6 +140,13 @@ def _view(table: Relation, order: str) -> str:
     return f"CREATE TEMP VIEW {name} AS SELECT * FROM main.{name} ORDER BY {order} LIMIT -1"
 
 
+def _define(relation: Relation, order: str) -> str:
+    """Return statements that define a view again, so that it reads the views that hide its tables."""
+    if relation.kind == "view" and relation.sql:
+        return relation.sql.replace("CREATE", "CREATE TEMP", 1)
+    return _view(relation, order)
+
+
 def _hide(table: Relation, order: str) -> str:
     """Return statements that hide a table behind a temporary one with its rows in an order."""
     name = sql.quote(table.name)
@@ -129,9 +156,18 @@ def _hide(table: Relation, order: str) -> str:
 def _replace(table: Relation, order: str) -> str:
     """Return statements that replace a table by one with its rows in an order, for servers without temporary tables."""
     name, other = sql.quote(table.name), sql.quote(f"{table.name} as stored")
-    away = f"DROP VIEW {name}" if table.kind == "view" else f"DROP TABLE {name}"
-    fill = f"CREATE TABLE {other} AS SELECT * FROM {name} ORDER BY {order}"
-    return f"{fill};\n{away};\nALTER TABLE {other} RENAME TO {name}"
+    return f"DROP {table.kind} {name};\nCREATE TABLE {name} AS SELECT * FROM {other} ORDER BY {order}"
+
+
+def _copies(tables: Sequence[Relation], copy: _Copying, order: str) -> list[str]:
+    """Return the statements that make copies with their rows in an order."""
+    stored = []
+    if copy is _replace:  # all rows are stored first: the drop of a table also deletes rows that refer to it
+        stored = ["PRAGMA defer_foreign_keys = ON"]
+        for table in tables:
+            name, other = sql.quote(table.name), sql.quote(f"{table.name} as stored")
+            stored.append(f"CREATE TABLE {other} AS SELECT * FROM {name}")
+    return [*stored, *(copy(table, order) for table in tables)]
 
 
 def _difference(
@@ -218,9 +254,7 @@ def _deciding_term(
         terms = f"{query[begin:stop].rstrip()}, {column}"
         text = f"{query[:begin]}{terms} {query[stop:]}"
         try:
-            first, *others = (
-                reference.results(connection, [copy(table, order) for table in tables], text) for order in _ORDERS
-            )
+            first, *others = (reference.results(connection, _copies(tables, copy, order), text) for order in _ORDERS)
         except (StatementError, TransactionLost):
             continue
         if not any(_difference(reference, first, other) for other in others):
@@ -255,14 +289,19 @@ def _causes(text: str, tables: Sequence[Relation]) -> Iterator[str]:
 def _tables(reference: Reference, relations: Sequence[Relation]) -> list[Relation]:
     """Return the tables and views that a reference may name; none if it uses rowid, which copies do not keep."""
     texts = [reference.text, *(probe.sql for probe in reference.probes)]
-    names = {sql.normalize(token.text) for text in texts for token in sql.tokens(text) if token.kind != "string"}
-    if names & {"rowid", "_rowid_", "oid"}:
+    names = _names(texts)
+    if names & _ROWID:
         return []
     return [
         relation
         for relation in relations
         if relation.kind in ("table", "view") and not relation.temporary and sql.normalize(relation.name) in names
     ]
+
+
+def _names(texts: Iterable[str]) -> set[str]:
+    """Return the words and names of SQL."""
+    return {sql.normalize(token.text) for text in texts for token in sql.tokens(text) if token.kind != "string"}
 
 
 def _read(reference: Reference, relations: Sequence[Relation]) -> list[Relation]:

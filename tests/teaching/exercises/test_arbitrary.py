@@ -180,6 +180,42 @@ def test_the_view_that_a_reference_reads(session, tmp_path):
     assert caught.value.hint == "type ORDER BY area > 100, name"
 
 
+@pytest.mark.parametrize(
+    ("view", "is_arbitrary"),
+    [
+        ("CREATE VIEW some AS SELECT name FROM islands ORDER BY area > 100 LIMIT 1", True),
+        ("CREATE VIEW some AS SELECT name FROM first; CREATE VIEW first AS SELECT name FROM islands LIMIT 1", True),
+        ("CREATE VIEW some (name) AS SELECT group_concat(name) FROM islands", True),
+        ("CREATE VIEW some AS SELECT name FROM islands ORDER BY area LIMIT 1", False),
+        ("CREATE VIEW some AS SELECT rowid, name FROM islands", False),
+    ],
+)
+def test_the_order_of_rows_inside_of_a_view(any_session, tmp_path, view, is_arbitrary):
+    any_session.run(view)
+    if not is_arbitrary:
+        make(any_session, tmp_path, "SELECT * FROM some")
+        return
+    with pytest.raises(SessionError, match="depends on the order in which rows are stored"):
+        make(any_session, tmp_path, "SELECT * FROM some")
+
+
+def test_a_table_to_which_others_refer(any_session, tmp_path):
+    """Copies of tables do not change rows of others, and views do not prevent them."""
+    any_session.run("""
+        CREATE TABLE colony (id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE nest (colony REFERENCES colony (id) ON DELETE CASCADE, eggs INTEGER);
+        CREATE TABLE ship (colony REFERENCES colony (id));
+        CREATE VIEW colonies AS SELECT name FROM colony;
+        INSERT INTO colony VALUES (1, 'North'), (2, 'South');
+        INSERT INTO nest VALUES (1, 2), (2, 2);
+        INSERT INTO ship VALUES (1);
+    """)
+    query = "SELECT name FROM colony JOIN nest ON colony = id ORDER BY eggs"
+    with pytest.raises(SessionError, match="rows are equal in ORDER BY at the LIMIT"):
+        make(any_session, tmp_path, f"{query} LIMIT 1")
+    make(any_session, tmp_path, f"{query}, name LIMIT 1")
+
+
 def test_a_view_or_trigger_with_random_numbers(session, tmp_path):
     session.run("CREATE VIEW coins AS SELECT name, random() > 0 AS heads FROM islands WHERE area = 1")
     session.run(
