@@ -43,7 +43,7 @@ _TOLERANCE = 1e-9  # sums of the same numbers in another order differ in their l
 _CANDIDATES = 8  # columns that are tried as a further term of ORDER BY
 _SHOWN = 2
 
-_CHANCE = ("random()", "randomblob()")
+_CHANCE = ("random()", "randomblob()", "gen_random_uuid()", "uuid4()", "uuid7()")  # the last ones on sqld
 _RUNS = 64  # of two results that are equally likely, one that does not differ in so many runs is none by chance
 
 _SCHEMA = re.compile(r"\b(?:pragma_\w+|sqlite_schema|sqlite_master)\b", re.IGNORECASE)

@@ -287,3 +287,9 @@ def test_the_time_at_which_a_solution_ran(session, tmp_path):
     with pytest.raises(SessionError, match="depends on the time at which the reference runs"):
         defined("text, at")
     defined("text")
+
+
+@pytest.mark.parametrize("any_session", ["on_sqld"], indirect=True)
+def test_a_new_uuid_of_sqld(any_session, tmp_path):
+    with pytest.raises(SessionError, match="returns another result each time it runs"):
+        make(any_session, tmp_path, "SELECT gen_random_uuid() AS id")
