@@ -22,7 +22,7 @@ from pipemagic.session.cell import parse_cell
 from pipemagic.teaching.exercises.comparison import Comparison, Rules, compare
 from pipemagic.teaching.exercises.constructs import uses
 from pipemagic.teaching.exercises.exercise import Probe
-from pipemagic.teaching.exercises.other_time import at, definitions_at, has_today
+from pipemagic.teaching.exercises.other_time import at, definitions_at, has_today, with_children
 from pipemagic.teaching.exercises.running import EMPTY, results_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ _CHANCE = ("random()", "randomblob()", "gen_random_uuid()", "uuid4()", "uuid7()"
 _RUNS = 64  # of two results that are equally likely, one that does not differ in so many runs is none by chance
 
 _SCHEMA = re.compile(r"\b(?:pragma_\w+|sqlite_schema|sqlite_master)\b", re.IGNORECASE)
-_LATER = (timedelta(days=1), timedelta(days=366))
+_LATER = [timedelta(days=1), *(timedelta(days=53, hours=3, minutes=37, seconds=41) * n for n in range(1, 8))]
+"""Tomorrow, then other weekdays, months and times of day; the last one is a year later."""
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -60,6 +61,11 @@ class Reference(msgspec.Struct, frozen=True):
     probes: tuple[Probe, ...]
     data: str = ""
     solved: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """True if it may change rows, so that it may use defaults of columns and triggers."""
+        return bool(self.data) or not (self.solved or all(each.only_reads for each in sql.split(self.text)))
 
     def results(
         self, connection: Connection, copies: Sequence[str] = (), text: str | None = None
@@ -82,8 +88,8 @@ def check_definite(connection: Connection, reference: Reference, now: datetime |
     relations = connection.schema.tables_soon(complete=True)
     read = _read(reference, relations)
     problem = (
-        _of_time(connection, reference, read, now or datetime.now(UTC))
-        or _of_chance(connection, reference, read)
+        _of_time(connection, reference, read, relations, now or datetime.now(UTC))
+        or _of_chance(connection, reference, _used(reference, read))
         or _of_order(connection, reference, _tables(reference, relations))
         or _of_views(connection, reference, _tables(reference, relations), read)
     )
@@ -305,14 +311,24 @@ def _names(texts: Iterable[str]) -> set[str]:
 
 
 def _read(reference: Reference, relations: Sequence[Relation]) -> list[Relation]:
-    """Return the relations that a reference may name, and those that their views and triggers may name."""
+    """Return the relations that a reference may name, and those that it may use by their views and triggers.
+
+    If it deletes rows, also the tables that refer to them.
+    """
     texts = [reference.text, reference.data, *(probe.sql for probe in reference.probes)]
     read: list[Relation] = []
     while texts:
         names = {sql.normalize(token.text) for text in texts for token in sql.tokens(text)}
         found = [each for each in relations if each not in read and sql.normalize(each.name) in names]
+        if reference.writes:
+            found = [each for each in with_children(found, relations) if each not in read]
         read, texts = [*read, *found], [*_stored(found)]
     return read
+
+
+def _used(reference: Reference, read: Sequence[Relation]) -> list[Relation]:
+    """Return the relations with definitions that count: a query uses no defaults and triggers."""
+    return [each for each in read if reference.writes or each.kind == "view"]
 
 
 def _stored(relations: Iterable[Relation]) -> Iterator[str]:
@@ -342,38 +358,48 @@ def _of_chance(connection: Connection, reference: Reference, relations: Sequence
 
 
 def _of_time(
-    connection: Connection, reference: Reference, relations: Sequence[Relation], now: datetime
+    connection: Connection, reference: Reference, read: Sequence[Relation], relations: Sequence[Relation], now: datetime
 ) -> SessionError | None:
-    """Return the error of a reference with another result tomorrow, or in a year.
+    """Return the error of a reference with another result tomorrow, or within a year.
 
-    With hidden data the reference runs with each answer, so at the same time. The time at which a solution ran is in
+    On hidden data an answer runs just after the reference. The time at which a solution or an earlier cell ran is in
     the rows that it committed.
     """
-    if reference.data:
-        return None
     hint = "compare with a fixed date, such as '2024-01-31', or leave the column out of `-- state:`"
     error = SessionError("the result depends on the time at which the reference runs", hint=hint)
-    if reference.solved:
+    is_stored = reference.solved or any(at(text, now) != text for text in _stored(read))
+    if is_stored and not reference.data and f"{now:%Y-%m-%d}" not in reference.text:
         frames = [frame for frame in reference.results(connection) if not isinstance(frame, str)]
         if any(has_today(frame.itertuples(index=False), now) for frame in frames):
             return error
-    moments = [now, *(now + delta for delta in _LATER)]
-    texts = [reference.text, *(probe.sql for probe in reference.probes), *_stored(relations)]
+    used = _used(reference, read)
+    texts = [reference.text, reference.data, *(probe.sql for probe in reference.probes), *_stored(used)]
     if all(at(text, now) == text for text in texts):
         return None
-    probes = tuple(probe for probe in reference.probes if probe.kind in ("", "rows") and not _SCHEMA.search(probe.sql))
+    first = now.replace(second=0) + timedelta(minutes=1)
+    moments = [first, first + timedelta(seconds=30)] if reference.data else [now, *(now + delta for delta in _LATER)]
+    probes = tuple(
+        probe
+        for probe in reference.probes
+        if probe.kind in ("", "rows") and not _SCHEMA.search(probe.sql or reference.text)
+    )
     wanted = msgspec.structs.replace(reference, probes=probes)
     try:
-        expected, *others = [_of_moment(connection, wanted, relations, moment) for moment in moments]
+        expected, *others = (_of_moment(connection, wanted, used, relations, moment) for moment in moments)
     except (StatementError, TransactionLost):
         return None
     return error if any(_difference(wanted, expected, other) for other in others) else None
 
 
 def _of_moment(
-    connection: Connection, reference: Reference, relations: Sequence[Relation], moment: datetime
+    connection: Connection,
+    reference: Reference,
+    used: Sequence[Relation],
+    relations: Sequence[Relation],
+    moment: datetime,
 ) -> list[DataFrame | str]:
     """Return the results of a reference that runs at another moment."""
     probes = tuple(msgspec.structs.replace(probe, sql=at(probe.sql, moment)) for probe in reference.probes)
-    moved = msgspec.structs.replace(reference, text=at(reference.text, moment), probes=probes)
-    return moved.results(connection, list(definitions_at(relations, moment)))
+    data = ";\n".join([*definitions_at(used, relations, moment), at(reference.data, moment)])
+    moved = msgspec.structs.replace(reference, text=at(reference.text, moment), probes=probes, data=data)
+    return moved.results(connection)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from authored import BY_SPECIES, make, state
 
@@ -107,6 +109,11 @@ CREATE TABLE "log.day" (number INTEGER)
             "depends on the time at which the reference runs",
             "a fixed date",
         ),
+        ("SELECT CURRENT_TIME AS clock", "depends on the time at which the reference runs", "a fixed date"),
+        ("SELECT strftime('%H', 'now') < '12' AS morning", "depends on the time", "a fixed date"),
+        ("SELECT strftime('%w', 'now') IN ('0', '6') AS weekend", "depends on the time", "a fixed date"),
+        ("SELECT strftime('%m', 'now') = '05' AS may", "depends on the time", "a fixed date"),
+        ('SELECT date("now") AS today', "depends on the time at which the reference runs", "a fixed date"),
         ("SELECT strftime('%Y') - 2000 AS years", "depends on the time at which the reference runs", "a fixed date"),
         (
             "INSERT INTO islands VALUES (date('now'), 3)",
@@ -242,7 +249,9 @@ def test_a_term_of_state_that_is_arbitrary(session, tmp_path):
         "INSERT INTO notes (text) VALUES ('new')",
         "UPDATE notes SET text = 'new' WHERE id = 1",
         "-- state: SELECT * FROM audit\nINSERT INTO audited VALUES (3, 1)",
+        "INSERT INTO notes (text) SELECT 'copied ' || id FROM audited",
         "SELECT days FROM ages",
+        "SELECT a.id, days FROM audited AS a JOIN ages ON ages.id = note",
         "SELECT max(days) AS days FROM over_ages",
     ],
 )
@@ -263,6 +272,8 @@ def test_the_time_in_what_the_database_stores(any_session, tmp_path, reference):
         "INSERT INTO notes (text, at) VALUES ('new', '2024-01-31')",
         "INSERT INTO islands VALUES ('now', 3)",
         "SELECT at, text FROM notes",
+        "SELECT dflt_value FROM pragma_table_info('notes') WHERE name = 'at'",
+        "SELECT sql FROM sqlite_schema WHERE name = 'ages'",
         "SELECT id FROM ages WHERE days > 0",
         "-- state: SELECT a.id, n.text FROM audited AS a JOIN notes AS n ON n.id = note\n"
         "INSERT INTO audited VALUES (3, 1)",
@@ -287,6 +298,54 @@ def test_the_time_at_which_a_solution_ran(session, tmp_path):
     with pytest.raises(SessionError, match="depends on the time at which the reference runs"):
         defined("text, at")
     defined("text")
+    session.run("CREATE TABLE visits (id INTEGER PRIMARY KEY, second INTEGER DEFAULT (unixepoch()))")
+    text = "-- solution: %sql INSERT INTO visits DEFAULT VALUES\nSELECT second FROM visits"
+    with pytest.raises(SessionError, match="depends on the time at which the reference runs"):
+        author(
+            parse_cell("two", text), session.connection(), tmp_path,
+            lambda: session.run("INSERT INTO visits DEFAULT VALUES"),
+        )  # fmt: skip
+
+
+def test_the_time_at_which_an_earlier_cell_ran(session, tmp_path):
+    session.run(STORED + "INSERT INTO notes (text) VALUES ('of today')")
+    with pytest.raises(SessionError, match="depends on the time at which the reference runs"):
+        make(session, tmp_path, "SELECT text, at FROM notes")
+    make(session, tmp_path, "SELECT text FROM notes")
+    session.run("DELETE FROM notes WHERE text = 'of today'")
+    make(session, tmp_path, f"INSERT INTO notes (text, at) VALUES ('fixed', '{datetime.now(UTC):%Y-%m-%d}')")
+
+
+def test_the_time_on_hidden_data(session, tmp_path):
+    session.run(STORED)
+    hidden = "-- hidden: INSERT INTO notes (text) VALUES ('new')"
+    with pytest.raises(SessionError, match="on the hidden data, the result depends on the time"):
+        make(session, tmp_path, f"{hidden}\nSELECT text, at FROM notes")
+    make(session, tmp_path, f"{hidden}\nSELECT text FROM notes")
+
+
+def test_the_time_in_triggers_of_rows_that_a_foreign_key_deletes(any_session, tmp_path):
+    any_session.run(STORED)
+    any_session.run(
+        "CREATE TABLE removed (which INTEGER, at TEXT);"
+        "CREATE TRIGGER removes AFTER DELETE ON audited BEGIN INSERT INTO removed VALUES (old.id, date()); END"
+    )
+    delete = "DELETE FROM notes WHERE id = 1"
+    with pytest.raises(SessionError, match="depends on the time at which the reference runs"):
+        make(any_session, tmp_path, f"-- state: SELECT at FROM removed\n{delete}")
+    make(any_session, tmp_path, f"-- state: SELECT which FROM removed\n{delete}")
+
+
+def test_tables_that_refer_to_each_other_and_use_the_time(any_session, tmp_path):
+    any_session.run("""
+        CREATE TABLE a (id INTEGER PRIMARY KEY, b REFERENCES b (id) ON DELETE CASCADE, at TEXT DEFAULT CURRENT_DATE);
+        CREATE TABLE b (id INTEGER PRIMARY KEY, a REFERENCES a (id) ON DELETE SET NULL);
+        INSERT INTO b (id) VALUES (1), (2); INSERT INTO a VALUES (1, 1, 'x'), (2, 2, 'y'); UPDATE b SET a = 1
+    """)
+    insert = "INSERT INTO a (b) SELECT b.id FROM a JOIN b ON b.a = a.id"
+    with pytest.raises(SessionError, match="depends on the time at which the reference runs"):
+        make(any_session, tmp_path, insert)
+    make(any_session, tmp_path, f"-- state: SELECT a.id, b FROM a JOIN b ON b.id = a.b\n{insert}")
 
 
 @pytest.mark.parametrize("any_session", ["on_sqld"], indirect=True)
