@@ -203,7 +203,8 @@ class ExerciseMagics(PluginMagics):
 
         if name is None:
             raise SessionError("EXERCISE is missing", hint="%check EXERCISE --reset")
-        say(tables.restore(exercise.load(name, self.folder), self.pipe.session.connection(on)))
+        done = tables.restore(exercise.load(name, self.folder), self.pipe.session.connection(on))
+        say(f"{done}. Run your answer again.")
 
     def _connection(self, on: str | None) -> Connection | None:
         """Return the connection, None without one: the data of a DataFrame may be elsewhere."""
@@ -249,22 +250,20 @@ class ExerciseMagics(PluginMagics):
         """Define the exercise of a cell, write its file, and show the feedback on the reference."""
         from pipemagic.teaching.exercises import authoring, checking, exercise
         from pipemagic.teaching.exercises.release import solution_of
+        from pipemagic.teaching.exercises.tables import restored_after_error
 
         args = self.parse("%%exercise", line, self.pipe.user_ns)
         definition = exercise.parse_cell(args["EXERCISE"], cell)
         connection = self.pipe.session.connection(args.get("--on"))
         solution = solution_of(definition, line.strip().removeprefix(definition.name).strip())
-        made = authoring.author(definition, connection, self.folder, lambda: self._run_cell(solution))
-        if definition.variable:
-            outcome = checking.check_frame(made, self.pipe.user_ns.get(definition.variable), connection)
-        elif definition.commits:
-            outcome = checking.check_state(made, connection)
-        else:
-            outcome = checking.check_cell(made, self.pipe.session.read(definition.sql), connection)
-        if not outcome.passed:
-            raise SessionError(f"the solution of {made.name} fails its own check\n{Feedback(outcome)!r}")
-        if definition.hidden and definition.in_cells:
-            self._check_hidden(definition, solution, outcome)
+        if definition.commits:
+            self._undo_solution(definition.name, connection)
+        keeping = restored_after_error(connection, definition.texts) if definition.commits else nullcontext()
+        with keeping:
+            made = authoring.author(definition, connection, self.folder, lambda: self._run_cell(solution))
+            outcome = self._checked(definition, made, connection)
+            if definition.hidden and definition.in_cells:
+                self._check_hidden(definition, solution, outcome)
         made.save(self.folder)
         if not made.task:
             say(f"{made.name} has no task: add `-- task: ...`, which students read.")
@@ -275,6 +274,33 @@ class ExerciseMagics(PluginMagics):
         if answer is not None and not len(answer) and not (made.probes[0].sql or definition.hidden):
             say(f"{made.name} has no rows, so each answer without rows is right: add `-- hidden: ...` with some.")
         return answer
+
+    def _checked(self, definition: Definition, made: Exercise, connection: Connection) -> Check:
+        """Return the check of the reference or of the solution, which has run; raise SessionError if it fails."""
+        from pipemagic.teaching.exercises import checking
+
+        if definition.variable:
+            outcome = checking.check_frame(made, self.pipe.user_ns.get(definition.variable), connection)
+        elif definition.commits:
+            outcome = checking.check_state(made, connection)
+        else:
+            outcome = checking.check_cell(made, self.pipe.session.read(definition.sql), connection)
+        if not outcome.passed:
+            raise SessionError(f"the solution of {made.name} fails its own check\n{Feedback(outcome)!r}")
+        return outcome
+
+    def _undo_solution(self, name: str, connection: Connection) -> None:
+        """Restore the tables if the solution has run: it would run on its own result, and that be the expected one."""
+        from pipemagic.teaching.exercises import checking, exercise, tables
+
+        if not (self.folder / f"{name}.json").exists():
+            return
+        made = exercise.load(name, self.folder)
+        if not (all(probe.sql for probe in made.probes) and checking.check_state(made, connection).passed):
+            return
+        if not made.commits:
+            raise SessionError(f"the solution of {name} has run, and its file contains no tables", hint=tables.AGAIN)
+        say(f"{tables.restore(made, connection)}, as before the solution.")
 
     def _check_hidden(self, definition: Definition, solution: str, outcome: Check) -> None:
         """Raise SessionError if the solution is wrong on the hidden data, as a hard-coded one is."""

@@ -191,6 +191,58 @@ def test_a_wrong_committed_answer_is_reset(birds):
     assert "unknown option" in (failed := birds.fails("%%check kinds --reset\nSELECT 1")).out + failed.err
 
 
+HATCHED = """%%exercise hatched
+-- task: {task}
+-- solution: %sql INSERT INTO birds VALUES ('Di', 'owl', 0.1)
+SELECT count(*) AS n, {more} FROM birds"""
+
+
+def test_the_cell_of_a_solution_runs_again(birds):
+    counted = "%sql SELECT count(*) AS n FROM birds"
+    for _ in range(2):
+        birds(HATCHED.format(task="x", more="max(name) AS last"))
+        again = birds(HATCHED.format(task="another text", more="max(name) AS last, min(mass) AS mass"))
+        assert again.lines[0] == "Restored birds (3 rows), as before the solution."
+        assert feedback(again) == ["hatched: passed, 1 of 1 point"]
+        assert birds(counted).value.n[0] == 4
+    birds("%check hatched --reset")
+    birds(f"{HATCHED.format(task='x', more='1 AS one')}")
+    assert birds(counted).value.n[0] == 4  # the tables were as before it: nothing is restored
+    birds("%check hatched --reset")
+    birds("%sql INSERT INTO birds VALUES ('Ed', 'owl', 7)")
+    assert feedback(birds("%check hatched")) == ["hatched: passed, 1 of 1 point"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("random() AS chance", "returns another result each time it runs"),
+        ("missing", "no such column: missing"),
+    ],
+)
+def test_a_refused_solution_leaves_the_tables_as_before(birds, more, message):
+    before = birds("%sql SELECT * FROM birds").value
+    birds("%sql CREATE TRIGGER hatch AFTER INSERT ON birds BEGIN UPDATE birds SET mass = 9 WHERE mass IS NULL; END")
+    assert message in birds.fails(HATCHED.format(task="x", more=more)).out
+    pd.testing.assert_frame_equal(birds("%sql SELECT * FROM birds").value, before)
+    assert birds("%sql SELECT count(*) AS n FROM sqlite_schema WHERE name = 'hatch'").value.n[0] == 1
+    created = birds.fails("%%exercise made\n-- solution: %sql CREATE TABLE made AS SELECT 1 AS a\nSELECT b FROM made")
+    assert "no such column: b" in created.out
+    assert birds("%sql SELECT count(*) AS n FROM sqlite_schema WHERE name = 'made'").value.n[0] == 0
+
+
+def test_a_solution_that_has_run_on_a_table_without_copy_is_refused(birds):
+    birds(
+        "%%sql\nWITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 20000)\n"
+        "INSERT INTO birds SELECT 'B' || i, 'wren', i FROM c"
+    )
+    birds(HATCHED.format(task="x", more="max(name) AS last"))
+    failed = birds.fails(HATCHED.format(task="x", more="max(name) AS last"))
+    assert "the solution of hatched has run, and its file contains no tables" in failed.out
+    assert "run the cells from the top" in failed.out
+    assert birds("%sql SELECT count(*) AS n FROM birds").value.n[0] == 20_004
+
+
 COUNTED = """%%exercise counted
 -- task: x
 -- variable: counted

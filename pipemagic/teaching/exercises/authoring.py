@@ -69,7 +69,7 @@ def author(
     if definition.hidden and definition.commits and definition.is_query and not definition.state:
         hint = "write statements that solve it as the reference, and a query of the state as `-- state:`"
         raise SessionError("hidden data need a reference that makes the state", hint=hint)
-    texts = [definition.sql, *definition.state, definition.solution if definition.commits else ""]
+    texts = definition.texts
     tables, existing = tables_named(connection, texts, content=definition.commits), objects(connection)
     if definition.state:
         probes = probes_of(definition.state)

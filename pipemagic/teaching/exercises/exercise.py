@@ -193,6 +193,11 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         """True if the answer is in other cells, which commit its changes."""
         return bool(self.solution and not self.variable)
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts that name the tables of the exercise."""
+        return (self.sql, *self.state, self.solution if self.commits else "")
+
     def exercise(
         self, probes: Sequence[Probe], baseline: float = 0, tables: Sequence[Table] = (), created: Sequence[str] = ()
     ) -> Exercise:

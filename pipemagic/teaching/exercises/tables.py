@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 MOST_ROWS = 20_000
 """The most rows of a table that are read for a digest, or stored."""
 
+AGAIN = "run the cells from the top"
+"""The hint for tables that cannot be restored."""
+
 _ARGUMENTS = 5_000  # of an INSERT
 _TOLERANCE = 1e-9
-_AGAIN = "run the cells from the top"
 
 _ACTIONS = {"CASCADE", "SET"}
 """Words of foreign keys that change rows with those of another table."""
@@ -157,7 +160,7 @@ def changed_data(exercise: Exercise, connection: Connection) -> list[str]:
     """Return a line for each table that an answer only reads and that is not as it was when the exercise was made."""
     read_only = [table for table in exercise.tables if not table.definitions]
     try:
-        return [f"{line}: {_AGAIN}" for line in _changes(read_only, connection)]
+        return [f"{line}: {AGAIN}" for line in _changes(read_only, connection)]
     except (StatementError, TransactionLost):
         return []
 
@@ -192,7 +195,7 @@ def _differences(made: Table, present: Table | None) -> Iterator[str]:
 
 
 def restore(exercise: Exercise, connection: Connection) -> str:
-    """Restore the tables of an exercise in one transaction; return a sentence on what was done.
+    """Restore the tables of an exercise in one transaction; return what was done, without a point.
 
     Raise SessionError with what to do instead if its file contains none.
     """
@@ -205,7 +208,21 @@ def restore(exercise: Exercise, connection: Connection) -> str:
     names = [f"{table.name} ({plural(table.rows, 'row')})" for table in stored]
     done = [f"Restored {_list(names)}"] * bool(names)
     done += [f"{'dropped' if done else 'Dropped'} {_list(dropped)}"] * bool(dropped)
-    return f"{', '.join(done) or 'Nothing was changed'}. Run your answer again."
+    return ", ".join(done) or "Nothing was changed"
+
+
+@contextmanager
+def restored_after_error(connection: Connection, texts: Sequence[str]) -> Iterator[None]:
+    """Restore the tables that texts name, and drop new ones, if a solution has committed and an error follows."""
+    saved, existing = tables_named(connection, texts, content=True), objects(connection)
+    try:
+        yield
+    except BaseException:
+        if connection.transaction is not Tx.OPEN:
+            present = tables_named(connection, texts, content=True)
+            changed = [table for table in saved if table.definitions and table not in present]
+            put_back(connection, changed, objects(connection) - existing)
+        raise
 
 
 def _nothing_stored(exercise: Exercise) -> SessionError:
@@ -217,7 +234,7 @@ def _nothing_stored(exercise: Exercise) -> SessionError:
     if not exercise.probes[0].sql:
         hint = f"change the SQL below %%check {name}, and run its cell again"
         return SessionError(f"{name} has no tables to restore: its answer is a query", hint=hint)
-    hint = f"%%check {name} undoes the statements below it; to undo others, {_AGAIN}"
+    hint = f"%%check {name} undoes the statements below it; to undo others, {AGAIN}"
     return SessionError(f"the file of {name} contains no tables to restore", hint=hint)
 
 

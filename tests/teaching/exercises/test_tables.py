@@ -47,7 +47,7 @@ def test_a_wrong_committed_answer_is_no_dead_end(any_session, tmp_path):
     assert wrong.messages[-1] == ("to try again, restore islands as before your answer: %check one --reset")
     any_session.run(AREA)  # the right answer, after a wrong one
     assert not check_state(exercise, connection).passed
-    assert restore(exercise, connection) == "Restored islands (4 rows). Run your answer again."
+    assert restore(exercise, connection) == "Restored islands (4 rows)"
     assert dump(any_session) == before
     assert check_state(exercise, connection).messages == ()
     any_session.run(AREA)
@@ -78,11 +78,11 @@ def test_tables_that_the_answer_creates_are_dropped(session, tmp_path):
     assert [(table.name, table.definitions) for table in exercise.tables] == [("islands", ())]  # is only read
     session.run("CREATE TABLE large (name TEXT)")
     assert check_state(exercise, session.connection()).messages[-1].endswith("%check one --reset")
-    assert restore(exercise, session.connection()) == "Dropped large. Run your answer again."
+    assert restore(exercise, session.connection()) == "Dropped large"
     assert dump(session) == before
     session.run("CREATE VIEW large AS SELECT * FROM islands")
-    assert restore(exercise, session.connection()) == "Dropped large. Run your answer again."
-    assert restore(exercise, session.connection()) == "Nothing was changed. Run your answer again."
+    assert restore(exercise, session.connection()) == "Dropped large"
+    assert restore(exercise, session.connection()) == "Nothing was changed"
 
 
 @pytest.mark.parametrize("any_session", ["in_process", "on_sqld"], indirect=True)
@@ -109,7 +109,7 @@ INSERT INTO pair VALUES ('a', 1), ('a', 2)""")
     any_session.run("INSERT INTO parent (name) VALUES ('new')")
     any_session.run("DROP INDEX by_x; DROP TRIGGER logged")
     assert restore(exercise, any_session.connection()) == (
-        "Restored parent (6 rows), child (3 rows), pair (2 rows) and log (7 rows). Run your answer again."
+        "Restored parent (6 rows), child (3 rows), pair (2 rows) and log (7 rows)"
     )
     assert dump(any_session) == before
     any_session.run("INSERT INTO child VALUES (6, 'foreign keys are checked again')")
