@@ -18,6 +18,7 @@ from published_suites import print_figures
 from service_calls import Clock
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, SqldDatabase
+from waiting import PATIENCE
 
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
@@ -59,6 +60,12 @@ Single tests of it have the marker themselves.
 SLOW_PATHS = {(TESTS / name).resolve() for name in SLOW}
 STRANGER = 54321
 """The id of another user."""
+
+
+@pytest.fixture(autouse=True)
+def patient_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let messages wait for the schema, so that those with its names do not change on a machine that stalls."""
+    monkeypatch.setattr("pipemagic.session.schema_cache.WAIT", PATIENCE)
 
 
 @pytest.fixture

@@ -121,7 +121,8 @@ def test_an_error_keeps_the_cached_schema(clock):
 
 
 @pytest.mark.parametrize("text", ["SELECT * FROM citty", "SELECT name FROM city AS a, city AS b"])
-def test_an_error_message_waits_only_briefly_for_the_schema(text):
+def test_an_error_message_waits_only_briefly_for_the_schema(text, monkeypatch):
+    monkeypatch.setattr("pipemagic.session.schema_cache.WAIT", 0.3)
     answered = threading.Event()
 
     def answer(call):

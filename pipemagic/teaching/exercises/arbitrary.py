@@ -18,6 +18,7 @@ from pipemagic import sql
 from pipemagic.errors import SessionError, StatementError, TransactionLost
 from pipemagic.explore.lint import lint
 from pipemagic.explore.schema import Relation
+from pipemagic.explore.schema_reader import read_schema
 from pipemagic.session.cell import parse_cell
 from pipemagic.teaching.exercises.comparison import Comparison, Rules, compare
 from pipemagic.teaching.exercises.constructs import uses
@@ -84,8 +85,8 @@ class Reference(msgspec.Struct, frozen=True):
 
 def check_definite(connection: Connection, reference: Reference, now: datetime | None = None) -> None:
     """Raise SessionError if a reference may have another result with the same rows, or at another time."""
-    connection.schema.refresh()
-    relations = connection.schema.tables_soon(complete=True)
+    stored = connection.with_database(read_schema).relations
+    relations = [each for each in stored if each.kind != "shadow" and not connection.schema.is_private(each.name)]
     read = _read(reference, relations)
     problem = (
         _of_time(connection, reference, read, relations, now or datetime.now(UTC))
