@@ -62,10 +62,12 @@ STRANGER = 54321
 """The id of another user."""
 
 
-@pytest.fixture(autouse=True)
-def patient_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def patient_messages() -> Iterator[None]:
     """Let messages wait for the schema, so that those with its names do not change on a machine that stalls."""
-    monkeypatch.setattr("pipemagic.session.schema_cache.WAIT", PATIENCE)
+    with pytest.MonkeyPatch.context() as patch:  # not that of each test, which would end after its other fixtures
+        patch.setattr("pipemagic.session.schema_cache.WAIT", PATIENCE)
+        yield
 
 
 @pytest.fixture
