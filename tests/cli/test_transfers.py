@@ -16,6 +16,7 @@ from pathlib import Path
 import apsw.shell
 import psutil
 import pytest
+from waiting import until
 
 from pipemagic import connect, launcher
 from pipemagic.errors import SessionError
@@ -232,7 +233,7 @@ def test_export_during_writes(run, edge, folder, tmp_path):
                 with closing(sqlite3.connect(":memory:")) as copy:
                     copy.executescript(run("db", "dump", "bank")[1])
                     assert copy.execute("SELECT a.n + b.n FROM a, b").fetchall() == [(0,)]
-                assert len(moves) > before
+                until(lambda before=before: len(moves) > before, "the writes ended")
         finally:
             done.set()
             thread.join()
