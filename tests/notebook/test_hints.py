@@ -19,12 +19,13 @@ def session_of(shell):
 
 @pytest.mark.parametrize(("server", "ahead"), [("embedded", True), ("sqld", False)])
 def test_did_you_mean(db, ahead):
-    if not ahead:  # the tables are then unknown and read once
-        session_of(db).connection().schema._started = False
     db(TABLES)
-    if not ahead:
-        session_of(db).connection().schema.forget_temporary()
-        session_of(db).connection().schema._known.clear()
+    schema = session_of(db).connection().schema
+    assert schema.ready.wait(30)
+    if not ahead:  # the tables are then unknown and read once
+        schema._started, schema._version = False, None
+        schema.forget_temporary()
+        schema._known.clear()
     assert "did you mean city?" in db.fails("%sql SELECT * FROM citty").out
     assert 'did you mean "we""ird"?' in db.fails("%sql SELECT * FROM weird").out
     assert "did you mean mayor?" in db.fails("%sql SELECT mayr FROM city").out
