@@ -290,7 +290,7 @@ class ExerciseMagics(PluginMagics):
         return outcome
 
     def _undo_solution(self, name: str, connection: Connection) -> None:
-        """Restore the tables if the solution has run: it would run on its own result, and that be the expected one."""
+        """Restore the tables if the solution has run: another run would change what it has changed."""
         from pipemagic.teaching.exercises import checking, exercise, tables
 
         if not (self.folder / f"{name}.json").exists():
@@ -299,7 +299,9 @@ class ExerciseMagics(PluginMagics):
         if not (all(probe.sql for probe in made.probes) and checking.check_state(made, connection).passed):
             return
         if not made.commits:
-            raise SessionError(f"the solution of {name} has run, and its file contains no tables", hint=tables.AGAIN)
+            raise SessionError(
+                f"the solution of {name} has run already, and the exercise has no copy of its tables", hint=tables.AGAIN
+            )
         say(f"{tables.restore(made, connection)}, as before the solution.")
 
     def _check_hidden(self, definition: Definition, solution: str, outcome: Check) -> None:

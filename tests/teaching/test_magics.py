@@ -238,7 +238,7 @@ def test_a_solution_that_has_run_on_a_table_without_copy_is_refused(birds):
     )
     birds(HATCHED.format(task="x", more="max(name) AS last"))
     failed = birds.fails(HATCHED.format(task="x", more="max(name) AS last"))
-    assert "the solution of hatched has run, and its file contains no tables" in failed.out
+    assert "the solution of hatched has run already, and the exercise has no copy of its tables" in failed.out
     assert "run the cells from the top" in failed.out
     assert birds("%sql SELECT count(*) AS n FROM birds").value.n[0] == 20_004
 

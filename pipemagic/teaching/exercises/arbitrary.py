@@ -1,8 +1,8 @@
 """Refuse references with a result that SQL leaves open: equal rows at a LIMIT, bare columns, random(), today's date.
 
-A reference runs on copies of its tables with their rows in several orders, and with another time for 'now'. If the
-results differ, a right answer may get another result than the reference. A copy has no keys and indexes, so a reference
-that cannot run on copies is not tested in this way.
+A reference runs on copies of its tables with their rows in several orders, with other times for 'now', and many times
+if it uses random numbers. If the results differ, a right answer may get another result than the reference. A copy has
+no keys and indexes, so a reference that cannot run on copies is not tested in this way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipemagic.session.cell import parse_cell
 from pipemagic.teaching.exercises.comparison import Comparison, Rules, compare
 from pipemagic.teaching.exercises.constructs import uses
 from pipemagic.teaching.exercises.exercise import Probe
-from pipemagic.teaching.exercises.other_time import at, definitions_at, has_today, with_children
+from pipemagic.teaching.exercises.other_time import at, definitions_at, has_today, stored_as, with_children
 from pipemagic.teaching.exercises.running import EMPTY, results_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _CANDIDATES = 8  # columns that are tried as a further term of ORDER BY
 _SHOWN = 2
 
 _CHANCE = ("random()", "randomblob()", "gen_random_uuid()", "uuid4()", "uuid7()")  # the last ones on sqld
-_RUNS = 64  # of two results that are equally likely, one that does not differ in so many runs is none by chance
+_RUNS = 64  # two equally likely results are the same in all of them once in 2**64 times
 
 _SCHEMA = re.compile(r"\b(?:pragma_\w+|sqlite_schema|sqlite_master)\b", re.IGNORECASE)
 _LATER = [timedelta(days=1), *(timedelta(days=53, hours=3, minutes=37, seconds=41) * n for n in range(1, 8))]
@@ -85,8 +85,8 @@ class Reference(msgspec.Struct, frozen=True):
 
 def check_definite(connection: Connection, reference: Reference, now: datetime | None = None) -> None:
     """Raise SessionError if a reference may have another result with the same rows, or at another time."""
-    stored = connection.with_database(read_schema).relations
-    relations = [each for each in stored if each.kind != "shadow" and not connection.schema.is_private(each.name)]
+    every = connection.with_database(read_schema).relations
+    relations = [each for each in every if each.kind != "shadow" and not connection.schema.is_private(each.name)]
     read = _read(reference, relations)
     problem = (
         _of_time(connection, reference, read, relations, now or datetime.now(UTC))
@@ -162,19 +162,17 @@ def _hide(table: Relation, order: str) -> str:
 
 def _replace(table: Relation, order: str) -> str:
     """Return statements that replace a table by one with its rows in an order, for servers without temporary tables."""
-    name, other = sql.quote(table.name), sql.quote(f"{table.name} as stored")
-    return f"DROP {table.kind} {name};\nCREATE TABLE {name} AS SELECT * FROM {other} ORDER BY {order}"
+    name = sql.quote(table.name)
+    return f"DROP {table.kind} {name};\nCREATE TABLE {name} AS SELECT * FROM {stored_as(table)} ORDER BY {order}"
 
 
 def _copies(tables: Sequence[Relation], copy: _Copying, order: str) -> list[str]:
     """Return the statements that make copies with their rows in an order."""
-    stored = []
+    first = []
     if copy is _replace:  # all rows are stored first: the drop of a table also deletes rows that refer to it
-        stored = ["PRAGMA defer_foreign_keys = ON"]
-        for table in tables:
-            name, other = sql.quote(table.name), sql.quote(f"{table.name} as stored")
-            stored.append(f"CREATE TABLE {other} AS SELECT * FROM {name}")
-    return [*stored, *(copy(table, order) for table in tables)]
+        first = ["PRAGMA defer_foreign_keys = ON"]
+        first += [f"CREATE TABLE {stored_as(table)} AS SELECT * FROM {sql.quote(table.name)}" for table in tables]
+    return [*first, *(copy(table, order) for table in tables)]
 
 
 def _difference(

@@ -94,20 +94,21 @@ def _again(tables: Sequence[Relation], moment: datetime) -> Iterator[str]:
     for table in tables:
         yield "PRAGMA defer_foreign_keys = ON"
         yield from (f"DROP TRIGGER main.{sql.quote(trigger.name)}" for trigger in table.triggers)
-        yield f"CREATE TABLE {_stored(table)} AS SELECT {_columns(table)} FROM main.{sql.quote(table.name)}"
+        yield f"CREATE TABLE {stored_as(table)} AS SELECT {_columns(table)} FROM main.{sql.quote(table.name)}"
     for table in reversed(tables):  # first those with foreign keys to others: a drop also deletes rows that refer to it
         yield f"DROP TABLE main.{sql.quote(table.name)}"
     for table in tables:
         columns = _columns(table)
         yield at(table.sql or "", moment)
-        yield f"INSERT INTO main.{sql.quote(table.name)} ({columns}) SELECT {columns} FROM {_stored(table)}"
-        yield f"DROP TABLE {_stored(table)}"
+        yield f"INSERT INTO main.{sql.quote(table.name)} ({columns}) SELECT {columns} FROM {stored_as(table)}"
+        yield f"DROP TABLE {stored_as(table)}"
         yield from (index.sql for index in table.indexes if index.sql)
     for table in tables:
         yield from (at(trigger.sql, moment) for trigger in table.triggers)
 
 
-def _stored(table: Relation) -> str:
+def stored_as(table: Relation) -> str:
+    """Return the quoted name of the copy that keeps the rows of a table while it is created again."""
     return sql.quote(f"{table.name} as stored")
 
 
